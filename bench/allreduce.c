@@ -1,10 +1,10 @@
-/* How fast values of all replicas are summed, beside how fast memory is.
+/* How fast values of all replicas are summed, compared with how fast memory is.
  *
  *     allreduce [REPLICAS]          default 2; a table, and as the last line JSON of it
  *
- * Every replica hands in a tensor of so many bytes and gets the sum. Beside it as many threads copy as many bytes each, at the
- * same time: reading N tensors and writing N results cannot be faster than that copy, unless one result serves all. Both take
- * turns, the best round counts. Bandwidth is bytes handed in by all replicas over the time of lk_run(). */
+ * Every replica passes in a tensor of n bytes and gets the sum. In comparison n bytes are copied by each of as many threads, at the
+ * same time: reading N tensors and writing N results cannot be faster than that copy, unless one result is used by all. Both
+ * alternate, the best round counts. Bandwidth is bytes passed in by all replicas over the time of lk_run(). */
 #include "timing.h"
 #include <lockstep.h>
 #include <threads.h>

@@ -222,8 +222,8 @@ static void measure(const bench *b, const lki_kernels *table)
 
 enum { NORM_CALLS = 4 };
 
-/* What a compiled step calls for a batch normalisation with a relu behind it: sums, normalise; sums, data gradient. The few
- * operations per channel in between are left out. */
+/* What a compiled step calls for a batch normalisation followed by relu: sums, normalise; sums, data gradient. The few operations
+ * per channel in between are left out. */
 typedef struct norm {
     lki_kernel *fn[NORM_CALLS];
     lki_args    args[NORM_CALLS];

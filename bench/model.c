@@ -74,7 +74,7 @@ static lk_shape row_of(const char *path)
     if (file) fclose(file);
     text[n] = 0;
     const char *at = strstr(text, "\"batch_shape\"");
-    at = at ? strchr(at, ',') : NULL; /* behind the batch */
+    at = at ? strchr(at, ',') : NULL; /* after the batch */
     while (at && *at == ',') {
         char *end;
         row.dim[row.rank++] = strtoll(at + 1, &end, 10);

@@ -89,7 +89,7 @@ static inline dnnl_primitive_desc_t dnn_describe(const void *op, dnnl_primitive_
     return dnnl_primitive_desc_create(&p, op, NULL, dnn_engine, hint) == dnnl_success ? p : NULL;
 }
 
-/* Cells behind the image that the last window covers. */
+/* Cells after the image that the last window covers. */
 static inline int64_t dnn_behind(const dnn_problem *p) { return (p->outputs - 1) * p->stride + p->k - p->size - p->pad; }
 
 static inline void dnn_convolution(dnn_work *w, const dnn_problem *p, dnnl_format_tag_t tag)

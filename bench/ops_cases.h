@@ -280,7 +280,7 @@ static void conv(job *j, int64_t bytes)
     j->flop = 2.0 * 8 * 11 * 11 * 64 * 3 * 3 * 32;
 }
 
-/* The same convolution with a 2x2 pool behind it, every window of which lets a gradient through: one product of four is left. */
+/* The same convolution followed by a 2x2 pool, with a gradient in every window: one product of four is left. */
 static void conv_pool(job *j, int64_t bytes)
 {
     (void)bytes;

@@ -87,7 +87,7 @@ typedef struct bench {
     lki_attr    attr;
     int         live;  /* per cent of the first operand not zero; 0: all; DIGITS: make_digits(), PICTURES: make_pictures() */
     double      flop;  /* or bytes, */
-    int         bytes; /* which is told as GB/s, without a peak */
+    int         bytes; /* which is reported as GB/s, without a peak */
 } bench;
 
 static lk_shape shape2(int64_t a, int64_t b) { return (lk_shape){2, {a, b}}; }

@@ -232,7 +232,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--quick") == 0) quick = 1;
         else only = argv[i];
 
-    signal(SIGPIPE, SIG_IGN); /* a process that died is told as a line that failed */
+    signal(SIGPIPE, SIG_IGN); /* a process that died is reported as a line that failed */
 #if defined(WITH_ONEDNN)
     const dnnl_version_t *v = dnnl_version();
     printf("rows/s of a training step, beside oneDNN %d.%d.%d\n", v->major, v->minor, v->patch);

@@ -1,6 +1,7 @@
-/* lockstep bench: how many rows a second a training step does on this machine, on one core and more, on one replica and two.
+/* lockstep bench: how many rows per second a training step processes on this machine, with one core and more, on one replica and
+ * two.
  *
- * Every line is a training of its own that runs for about a second; what tracing and planning take is not counted. */
+ * Every line is a separate training that runs for about a second; tracing and planning are not counted. */
 #include "commands.h"
 #include "machine.h"
 #include "models.h"
@@ -21,10 +22,11 @@ static lk_dataset *random_rows(const lk_shape *row, int64_t rows, int64_t classe
     for (int i = 0; i < row->rank; i++)
         shape.dim[i + 1] = row->dim[i] < 0 ? 16 : row->dim[i];
     const int64_t size = cli_shape_size(shape);
-    const bool    fits = (double)size * sizeof(float) < cli_memory_gib() * 0x1p30; /* malloc may promise more than there is */
-    float        *x = fits ? malloc((size_t)size * sizeof *x) : NULL;
-    int64_t      *y = malloc((size_t)rows * sizeof *y);
-    uint32_t      state = 1;
+    /* malloc may promise more memory than there is */
+    const bool fits = (double)size * sizeof(float) < cli_memory_gib() * 0x1p30;
+    float     *x = fits ? malloc((size_t)size * sizeof *x) : NULL;
+    int64_t   *y = malloc((size_t)rows * sizeof *y);
+    uint32_t   state = 1;
     for (int64_t i = 0; x && i < size; i++)
         x[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
     for (int64_t i = 0; y && i < rows; i++)
@@ -67,7 +69,7 @@ static int fit_for_a_while(bench *b, cli_model *m, lk_dataset *rows, lk_fit_time
     return CLI_FINE;
 }
 
-/* As if these had been typed. */
+/* As if these options had been typed. */
 static cli_args args_for(const cli_args *a, setting s)
 {
     cli_args with = *a;
@@ -108,10 +110,10 @@ static int measure(const cli_args *a, setting s)
     static cli_source data;
     code = make_rows(&m, &data);
     if (code) return code;
-    code = cli_model_compile_anew(&m, &with, &data); /* one that brings a loss of its own may want other labels */
+    code = cli_model_compile_anew(&m, &with, &data); /* a model with its own loss may need other labels */
     if (!code) code = fit_for_a_while(&b, &m, data.train, &times);
     if (code) return code;
-    const double steps = (double)times.steps - 1, batch = (double)times.rows / (double)times.steps; /* the first one was planned */
+    const double steps = (double)times.steps - 1, batch = (double)times.rows / (double)times.steps; /* the first step was planned */
     printf("%8d %8d %12s %10.3f\n", s.replicas, s.threads, cli_with_commas((int64_t)(steps * batch / times.step)),
            1e3 * times.step / steps);
     fflush(stdout);

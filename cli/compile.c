@@ -1,7 +1,8 @@
 /* How a model is compiled (models.h): its optimiser, and for each output a loss and metrics.
  *
- * What is not given follows from what the output really is, by the graph of the model, and from what the labels really are, by
- * all of their values; and is said with its reason. Where the two do not go together nothing is guessed: --loss has to say it. */
+ * Missing options are derived from the kind of the output, by the graph of the model, and from the kind of the labels, by all of
+ * their values; the choice is printed with its reason. If the two do not fit together nothing is guessed: the user has to give
+ * --loss. */
 #include "models.h"
 #include "report.h"
 #include "session.h"
@@ -18,12 +19,12 @@ typedef struct output {
     lk_dtype      dtype; /* of the label */
     lk_activation activation;
     lk_loss      *loss;
-    const char   *name; /* of the loss; NULL: it is the model's own */
+    const char   *name; /* of the loss; NULL: the model's own */
     bool          logits;
     char          why[256];
 } output;
 
-/* Each value by itself is a probability. */
+/* Each value separately is a probability. */
 static bool is_sigmoid(const output *o) { return o->activation == LK_SIGMOID || o->activation == LK_HARD_SIGMOID; }
 static bool is_softmax(const output *o) { return o->activation == LK_SOFTMAX; }
 static bool is_whole(lk_dtype t) { return t == LK_I64 || t == LK_I32 || t == LK_U8 || t == LK_BOOL; }
@@ -33,7 +34,7 @@ static bool is_whole(lk_dtype t) { return t == LK_I64 || t == LK_I32 || t == LK_
 typedef lk_loss *(*crossentropy)(lk_loss_object_args args);
 static const struct {
     const char *name;
-    bool (*takes)(const output *o); /* probabilities of this kind; of anything else it takes logits */
+    bool (*takes)(const output *o); /* true: it takes such probabilities; of other outputs it takes logits */
     crossentropy make;
 } crossentropies[] = {{"sparse_categorical_crossentropy", is_softmax, lk_sparse_categorical_crossentropy_kw},
                       {"categorical_crossentropy", is_softmax, lk_categorical_crossentropy_kw},
@@ -59,7 +60,7 @@ static int no_usual_loss(const cli_model *m, const cli_source *data, const outpu
                     lk_dtype_name(o->dtype), cli_shape_text(o->label, texts[0]), m->text, cli_shape_text(o->row, texts[1]));
 }
 
-/* "row 3 has 2", counted from 0; or, of data that counts its classes, "there are 10 classes". */
+/* "row 3 has 2", counted from 0; or, for data that counts its classes, "there are 10 classes". */
 static const char *other_label(const cli_labels *l, char text[96])
 {
     if (l->rows) snprintf(text, 96, "row %" PRId64 ", counted from 0, has %g", l->row, l->label);
@@ -84,7 +85,7 @@ static void because(output *o, const char *name, const char *format, ...)
     o->name = name;
 }
 
-/* Labels as large as the output. */
+/* For labels with the shape of the output. */
 static int usual_for_values(const cli_model *m, cli_source *data, output *o)
 {
     cli_labels l;
@@ -106,7 +107,7 @@ static int usual_for_values(const cli_model *m, cli_source *data, output *o)
     return CLI_FINE;
 }
 
-/* By what the model puts out for a row and what the label of a row is. */
+/* Depends on the model's output for a row and on the label of a row. */
 static int usual_loss(const cli_model *m, cli_source *data, output *o)
 {
     const int64_t size = cli_shape_size(o->row), width = cli_shape_width(o->row), labels = cli_shape_size(o->label);
@@ -122,7 +123,7 @@ static int usual_loss(const cli_model *m, cli_source *data, output *o)
 static lk_metric *usual_metric(const output *o)
 {
     const char *name = lk_loss_name(o->loss);
-    if (o->name && !strcmp(o->name, "binary_crossentropy") && o->logits) /* 0 is where a probability is a half */
+    if (o->name && !strcmp(o->name, "binary_crossentropy") && o->logits) /* a logit of 0 is a probability of one half */
         return lk_binary_accuracy(.name = "accuracy", .threshold = LK_NUMBER(0), .output = o->number);
     if (strstr(name, "crossentropy") || strstr(name, "hinge")) return lk_accuracy(.output = o->number);
     return lk_mean_absolute_error_metric(.name = "mean_absolute_error", .output = o->number);
@@ -155,7 +156,7 @@ static void tell_loss(const cli_args *a, const cli_model *m, const output *o)
     fprintf(to, "\n");
 }
 
-/* That of --loss, the model's own, or the usual one. */
+/* The loss of --loss, the model's own, or the usual one. */
 static int choose_loss(const cli_model *m, const cli_args *a, cli_source *data, bool anew, output *o)
 {
     int code = CLI_FINE;
@@ -220,7 +221,7 @@ static bool has_a_loss(const cli_model *m)
     return false;
 }
 
-/* Of a binary cross-entropy: what is measured with, as what is trained with, has labels from 0 to 1. */
+/* For a binary cross-entropy: labels must be from 0 to 1, in the rows for evaluation as in those for training. */
 int cli_model_labels_fit(const cli_model *m, cli_source *data)
 {
     lk_element_spec spec;
@@ -238,7 +239,7 @@ int cli_model_labels_fit(const cli_model *m, cli_source *data)
     return code;
 }
 
-/* Not with another loss or optimiser than the file's, unless an option names it. */
+/* Another loss or optimiser than the file's is an error unless an option names it. */
 static int not_as_the_file_says(const cli_model *m, const cli_args *a)
 {
     const bool loss = a->given[OPT_LOSS] || has_a_loss(m), optimizer = a->given[OPT_OPTIMIZER] || lk_model_optimizer(m->model);

@@ -1,4 +1,4 @@
-/* lockstep data: which data sets there are, fetching them, and looking into files. */
+/* lockstep data: listing data sets, downloading them, and describing files. */
 #include "commands.h"
 #include "paths.h"
 #include "places.h"
@@ -34,7 +34,7 @@ static int fetch_data(const cli_args *a)
         known = known || !strcmp(*name, a->word[1]);
     if (!known)
         return cli_fail(CLI_USAGE, "data fetch: there is no data set %s; mnist and fashion-mnist can be fetched", a->word[1]);
-    int code = cli_source_open(a, a->word[1], (cli_wants){.verified = true}, &s); /* fetches what is missing */
+    int code = cli_source_open(a, a->word[1], (cli_wants){.verified = true}, &s); /* downloads missing files */
     if (code) return code;
     if (!strcmp(a->word[1], "digits")) printf("digits are drawn as they are needed; there is nothing to fetch\n");
     else if (lk_mnist_find(a->word[1], folder, sizeof folder) == LK_OK) printf("%s is in %s\n", a->word[1], folder);
@@ -89,7 +89,7 @@ static int64_t pictures_in(const char *folder, const char *class_name)
     return count;
 }
 
-/* Of pictures by their names: to read them all would take long. */
+/* Pictures are counted by their names: reading them all would take long. */
 static void print_folders(const cli_source *s)
 {
     char           train[CLI_MOST_PATH];
@@ -154,7 +154,7 @@ static void print_tensors(const lk_element_spec *spec)
 
 /* ---- inspect ---- */
 
-/* Records by themselves, where nothing says what is in them. */
+/* Records whose contents are not known yet. */
 static int inspect_records(const char *path)
 {
     char    features[1024] = "";
@@ -169,7 +169,7 @@ static int inspect_records(const char *path)
     return CLI_FINE;
 }
 
-/* Arrays by their names. */
+/* Arrays with their names. */
 static int inspect_arrays(const char *path)
 {
     const lk_names names = lk_npz_names(path);
@@ -192,7 +192,7 @@ static bool has_rows(const char *path)
     return false;
 }
 
-/* Files that say little by themselves. */
+/* Files that need a description of their contents. */
 static bool is_tfrecord(const char *text) { return strstr(text, ".tfrecord") && !strchr(text, ','); }
 static bool is_npz(const char *text) { return strlen(text) > 4 && !strcmp(text + strlen(text) - 4, ".npz"); }
 

@@ -1,4 +1,4 @@
-/* lockstep doctor: what was found on this machine, what is missing, and the line that gets it. */
+/* lockstep doctor: what was found on this machine, what is missing, and the command that installs it. */
 #include "commands.h"
 #include "machine.h"
 #include "paths.h"
@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* ---- libraries that are looked for when they are needed ---- */
+/* ---- libraries that are loaded when they are needed ---- */
 
 static const struct {
     const char *name, *file, *use, *package;

@@ -49,7 +49,7 @@ static void tell(const cli_args *a, const char *data, const lk_logs *logs, int64
     printf("\n");
 }
 
-/* Rows that were seen, for data that does not say how many it has. */
+/* Rows that were used, for data that does not know how many it has. */
 typedef struct seen {
     int64_t batches;
     double  began;

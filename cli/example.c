@@ -1,4 +1,4 @@
-/* What a record of tf.train.Example holds, in the words of --features.
+/* The contents of a record of tf.train.Example, in the form of --features.
  *
  *     Example  { 1: Features }
  *     Features { 1: entry ... }             entry { 1: name, 2: Feature }
@@ -59,7 +59,7 @@ static bool next_field(bytes *b, field *out)
 
 enum { BYTES = 1, FLOATS = 2 }; /* kinds of lists; the third is of int64s */
 
-/* How many numbers a list has, and how long its first byte string is. */
+/* The number of values in a list, and its first byte string. */
 static int64_t count_values(bytes list, uint64_t kind, bytes *first)
 {
     int64_t count = 0;

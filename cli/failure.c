@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One class per row? */
+/* True if there is one class per row. */
 static bool has_class_labels(const cli_model *m, cli_source *data)
 {
     lk_element_spec spec;
@@ -15,7 +15,7 @@ static bool has_class_labels(const cli_model *m, cli_source *data)
     return spec.dtype[last] != LK_F32 && spec.dtype[last] != LK_F64 && (shape.rank == 0 || (shape.rank == 1 && shape.dim[0] == 1));
 }
 
-/* The row is looked for in the order of the data, which training does not keep. */
+/* The row is searched in the order of the data, which training does not keep. */
 static bool tell_bad_label(cli_model *m, cli_source *data, int count, const cli_used *used)
 {
     if (!has_class_labels(m, data)) return false;
@@ -32,7 +32,7 @@ static bool tell_bad_label(cli_model *m, cli_source *data, int count, const cli_
     return false;
 }
 
-/* The data, or all of it where there is more than one. */
+/* The name of the data, or of all data if there is more than one. */
 static const char *used_text(const cli_source *data, int count, const cli_used *used)
 {
     static char text[1024];

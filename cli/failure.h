@@ -1,11 +1,11 @@
-/* Why fit, evaluate or predict failed, and whose fault that is. */
+/* Why fit, evaluate or predict failed, and whether the data or the program is at fault. */
 #ifndef LOCKSTEP_CLI_FAILURE_H
 #define LOCKSTEP_CLI_FAILURE_H
 
 #include "models.h"
 #include "sources.h"
 
-/* Rows that were used, and what they are called. */
+/* Rows that were used, and their name for messages. */
 typedef struct cli_used {
     lk_dataset *rows; /* NULL: none */
     const char *text;

@@ -13,7 +13,7 @@
 void cli_open_standard(void)
 {
     for (int d = STDIN_FILENO; d <= STDERR_FILENO; d++)
-        if (fcntl(d, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return; /* the lowest that is free is this one */
+        if (fcntl(d, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return; /* this is the lowest free descriptor */
 }
 
 FILE *cli_open_to_read(const char *path)
@@ -60,7 +60,7 @@ void cli_sync_name(const char *path)
     char *end = folder + snprintf(folder, sizeof folder, "%s", path);
     if (end >= folder + sizeof folder) return;
     while (end > folder + 1 && end[-1] == '/')
-        *--end = 0; /* "run/" is named in "." */
+        *--end = 0; /* for "run/" the parent folder is "." */
     char *slash = strrchr(folder, '/');
     if (!slash) strcpy(folder, ".");
     else slash[slash == folder] = 0;

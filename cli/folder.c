@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* shorter than a path, so that names of files fit after it */
+enum { MOST_FOLDER = CLI_MOST_PATH - 256 }; /* shorter than a path, so that names of files can be appended */
 
 /* ---- files ---- */
 
@@ -58,7 +58,7 @@ static bool is_empty(const char *folder)
     return names == 2; /* . and .. */
 }
 
-/* Is there a backup to resume from? Reading it later checks whether it is complete. */
+/* True if there is a backup to resume from. Reading it later checks whether it is complete. */
 static bool has_backup(const char *folder)
 {
     DIR *d = opendir(folder);
@@ -71,8 +71,8 @@ static bool has_backup(const char *folder)
 
 /* ---- opening ---- */
 
-/* Reserve an empty folder of this name for this run: a new one, or one left by a killed run. Where none can be made, no other
- * process uses it either. */
+/* Reserve an empty folder of this name for this run: a new one, or one left by a killed run. If none can be made, no other process
+ * can use that name either. */
 static bool reserve(const char *path, int *lock)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return true;
@@ -147,7 +147,7 @@ int cli_folder_begin(cli_folder *f, const cli_args *a, const cli_source *const d
         name_files(f);
     } else if (!f->resumes) remove_backups(f->backup);
     if (!f->resumes || f->learnt < 0) f->learnt = learnt;                        /* or a folder from before settings were saved */
-    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* of a resumed run: its new length */
+    return f->asked ? cli_settings_keep(a, f->path, f->learnt, data) : CLI_FINE; /* for a resumed run: its new length */
 }
 
 lk_callback *cli_folder_backup(const cli_folder *f)
@@ -198,7 +198,7 @@ lk_history *cli_folder_history(const cli_folder *f)
     return h;
 }
 
-/* Of all epochs, also those before a resume. An error is only a warning, because the model is saved. */
+/* For all epochs, also those before a resume. An error is only a warning, because the model is saved. */
 static void save_curves(const cli_folder *f, lk_history *trained)
 {
     char        path[CLI_MOST_PATH + 16];
@@ -212,7 +212,7 @@ static void save_curves(const cli_folder *f, lk_history *trained)
     lk_clear_error();
 }
 
-/* Whether another folder now has the name of the locked one. */
+/* True if another folder now has the name of the locked one. */
 static bool is_gone(const cli_folder *f)
 {
     struct stat locked, named;
@@ -269,7 +269,7 @@ void cli_folder_forget(const cli_folder *f)
     rmdir(f->path);
 }
 
-/* ---- how to go on ---- */
+/* ---- how to resume ---- */
 
 /* Quoted for a shell. */
 static void put_word(const char *word)

@@ -1,4 +1,4 @@
-/* lockstep inspect: what is inside a file, or in the folder of a run. */
+/* lockstep inspect: the contents of a file, or of a run's folder. */
 #include "commands.h"
 #include "paths.h"
 #include "report.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NULL, and the message is printed. */
+/* NULL, after printing the message. */
 static const char *inside(const char *path, bool json)
 {
     const char *text = lk_inspect(path, .json = json ? LK_ON : LK_OFF);
@@ -19,9 +19,9 @@ static const char *inside(const char *path, bool json)
 
 /* ---- runs ---- */
 
-/* What a run consists of, besides its settings. */
+/* The parts of a run, besides its settings. */
 static const struct {
-    const char *name, *file, *sign; /* sign: the file that is there, where file is a folder or no whole name */
+    const char *name, *file, *sign; /* sign: the file to look for, if `file` is a folder or only the begin of a name */
 } parts[] = {{"model", "model.keras", "model.keras"}, {"checkpoint", "ckpt", "ckpt.index"}, {"backup", "backup", "backup"}};
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -42,7 +42,7 @@ static bool there(const char *folder, int i)
     return cli_is_folder(path) ? has_index(path) : cli_is_file(path);
 }
 
-/* Each part, in the order of the list; NULL: it is not there. All are read before anything is printed. */
+/* The text of each part, in the order of the list; NULL: there is none. All are read before anything is printed. */
 static int read_parts(const char *folder, bool json, const char *text[PARTS])
 {
     for (int i = 0; i < PARTS; i++) {

@@ -1,4 +1,4 @@
-/* What this machine is (machine.h). */
+/* Facts about this machine (machine.h). */
 #include "machine.h"
 #include "files.h"
 #include <stdio.h>
@@ -29,7 +29,7 @@ const char *cli_isa(void)
     return names[isa];
 }
 
-/* The first entry is enough: on a machine of many cores the whole file takes a while. */
+/* The first entry is enough: on a machine with many cores reading the whole file takes long. */
 const char *cli_processor(char *text, size_t room)
 {
     char  head[1024];

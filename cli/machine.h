@@ -4,10 +4,10 @@
 
 #include <stddef.h>
 
-/* "reference", "avx2" or "avx512": what kernels use here, LOCKSTEP_ISA considered. */
+/* "reference", "avx2" or "avx512": what kernels use here, including LOCKSTEP_ISA. */
 const char *cli_isa(void);
 
-/* "Intel(R) Xeon(R) ...", or "" when it is not told. */
+/* "Intel(R) Xeon(R) ...", or "" if it is not known. */
 const char *cli_processor(char *text, size_t room);
 
 double cli_memory_gib(void);

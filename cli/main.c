@@ -58,7 +58,7 @@ static int run(const cli_command *command, int argc, char **argv)
     return wants_help ? help(command->name) : command->run(&args);
 }
 
-/* What was printed may not have arrived: a full disk shows when the rest is written. */
+/* Printed text may not have arrived: a full disk is noticed when the rest is written. */
 static int finish(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;

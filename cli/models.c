@@ -1,6 +1,6 @@
 /* Models by name and from files (models.h).
  *
- * What a model of a file takes in is read from the JSON the library writes of it. */
+ * The input shape of a model from a file is read from the JSON that the library writes for it. */
 #include "models.h"
 #include "paths.h"
 #include "session.h"
@@ -14,14 +14,14 @@
 
 /* ---- built in ---- */
 
-/* The basic tutorial's. */
+/* The model of the basic tutorial. */
 static lk_model *make_basic(lk_shape row, int units)
 {
     return lk_sequential_named("basic", lk_conv2d(32, 3, .activation = LK_RELU, .input_shape = row), lk_max_pooling2d(),
                                lk_flatten(), lk_dense(64, .activation = LK_RELU), lk_dense(units));
 }
 
-/* That of the tutorial on custom training. */
+/* The model of the tutorial on custom training. */
 static lk_model *make_fashion(lk_shape row, int units)
 {
     lk_regularizer *l2 = lk_l2(1e-5);
@@ -38,7 +38,7 @@ static lk_model *make_mlp(lk_shape row, int units)
 
 static const struct {
     const char *name;
-    bool        pictures; /* takes [height, width, channels] only */
+    bool        pictures; /* takes only [height, width, channels] */
     lk_model *(*make)(lk_shape row, int units);
 } built_in[] = {{"basic", true, make_basic}, {"fashion", true, make_fashion}, {"mlp", false, make_mlp}};
 enum { BUILT_IN = sizeof built_in / sizeof *built_in };
@@ -104,7 +104,8 @@ static bool read_row(const char *at, lk_shape *row)
     return count > 0 && *at == ']';
 }
 
-/* How many the last list of this name has: ["input", 0, 0] or [["a", 0, 0], ["b", 0, 0]]. The outermost model's is the last. */
+/* The number of entries of the last list of this name: ["input", 0, 0] or [["a", 0, 0], ["b", 0, 0]]. The outermost model's is the
+ * last. */
 static int count_layers(const char *json, const char *key)
 {
     const char *at = find_last(json, key);
@@ -121,7 +122,7 @@ static void look_at(cli_model *m)
 {
     const char *json = lk_model_to_json(m->model);
     if (!json) {
-        lk_clear_error(); /* nothing is known of it then */
+        lk_clear_error(); /* then nothing is known about it */
         return;
     }
     const char *shape = strstr(json, "\"batch_shape\"");
@@ -139,8 +140,8 @@ static bool lacks_loss(const cli_model *m)
     return lacks;
 }
 
-/* Warnings about what the file says of compiling are kept back: training makes an error of them, where they leave it without a
- * loss or an optimiser. */
+/* Warnings about the compile arguments in the file are kept back: for training they become an error, if the model has no loss or
+ * optimiser because of them. */
 static void keep_warning(cli_model *m, const char *warning)
 {
     if (!warning) return;
@@ -194,7 +195,7 @@ int cli_model_find(const char *text, lk_strategy *strategy, cli_model *out)
     return load(path, strategy, out);
 }
 
-/* ---- what it puts out ---- */
+/* ---- its outputs ---- */
 
 int cli_model_probe(cli_model *m, cli_source *data, lk_shape out[CLI_MOST_TENSORS])
 {

@@ -51,7 +51,7 @@ static int least_of(int a, int b, int c)
     return ab < c ? ab : c;
 }
 
-/* How many letters are missing, too many or wrong. */
+/* The number of letters that are missing, extra or wrong. */
 static int distance(const char *a, const char *b)
 {
     enum { MOST = 64 };
@@ -165,7 +165,7 @@ static int unknown_option(const cli_command *c, const char *name, size_t length)
     return cli_fail(CLI_USAGE, "%s: there is no option --%s; `lockstep %s --help` lists them", c->name, text, c->name);
 }
 
-/* One that begins with --; *at moves on where its value is an argument of its own. */
+/* Read an option that begins with --; *at is moved if its value is a separate argument. */
 static int read_option(cli_args *a, int argc, char *const *argv, int *at)
 {
     const char  *name = argv[*at] + 2, *equals = strchr(name, '=');

@@ -2,8 +2,8 @@
  *
  *     lockstep train basic --epochs 3 --batch=64        words: "basic"; options: epochs, batch
  *
- * An option is a line of CLI_OPTION_LIST; a command names those it takes. An option that was not given has the text of its default,
- * which is parsed and checked like typed text. */
+ * An option is a line of CLI_OPTION_LIST; a command lists the options it has. An option that was not given has the text of its
+ * default, which is parsed and checked like typed text. */
 #ifndef LOCKSTEP_CLI_OPTIONS_H
 #define LOCKSTEP_CLI_OPTIONS_H
 
@@ -68,7 +68,7 @@ typedef struct cli_args {
     const char               *word[CLI_MOST_WORDS];
     bool                      given[OPT_COUNT]; /* typed, or taken from a run; false: the default */
     bool                      taken[OPT_COUNT]; /* taken from a run, not typed */
-    const char               *text[OPT_COUNT];  /* NULL: neither given nor a default */
+    const char               *text[OPT_COUNT];  /* NULL: not given, and without a default */
     double                    number[OPT_COUNT];
     int                       argc; /* argv of the process, for `resume with: ...` */
     char *const              *argv;
@@ -104,10 +104,10 @@ int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2,
 /* The same with the library's error, in the command's words (words.h); clears the library's error. */
 int cli_fail_library(int code);
 
-/* The known word nearest to `text`; NULL: none is near. */
+/* The known word most similar to `text`; NULL: none is similar. */
 const char *cli_nearest(const char *text, int count, const char *const *known);
 
-/* "28x28x1" as numbers, at most `most` of them; 0: it is not such a text. */
+/* "28x28x1" as numbers, at most `most` of them; 0: the text does not have this form. */
 int cli_sizes(const char *text, int most, int64_t *out);
 
 #endif

@@ -6,13 +6,13 @@
 
 enum { CLI_MOST_PATH = 4096 };
 
-/* In any case of letters. */
+/* Ignores case. */
 bool cli_ends_in(const char *text, const char *end);
 
 bool cli_is_folder(const char *path);
 bool cli_is_file(const char *path);
 
-/* 0 where a file of this name could be written, else what errno would say. */
+/* 0 if a file of this name could be written, else an errno. */
 int cli_why_not_written(const char *path);
 
 /* "folder/name" in `path`, which it returns. */

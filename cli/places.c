@@ -1,4 +1,4 @@
-/* Why a data set is not there (places.h). */
+/* Why a data set is missing (places.h). */
 #include "places.h"
 #include "words.h"
 #include <lockstep.h>

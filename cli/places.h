@@ -1,4 +1,4 @@
-/* Why a data set is not there. */
+/* Why a data set is missing. */
 #ifndef LOCKSTEP_CLI_PLACES_H
 #define LOCKSTEP_CLI_PLACES_H
 
@@ -6,8 +6,8 @@
 
 enum { CLI_WHY_TEXT = CLI_MOST_PATH + 256 };
 
-/* After lk_mnist_find() failed, and what to do: "not in FOLDER; `lockstep data fetch mnist` gets it". Lives until the next call;
- * the error is forgotten. */
+/* After lk_mnist_find() failed: the reason and what to do: "not in FOLDER; `lockstep data fetch mnist` gets it". Valid until the
+ * next call; the error is cleared. */
 const char *cli_why_missing(const char *name, const char *folder);
 
 #endif

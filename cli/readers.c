@@ -25,7 +25,7 @@ static lk_dataset *read_csv(const cli_opening *o, const char *label)
                           .finite = o->wants.any_value ? LK_OFF : LK_ON);
 }
 
-/* As many columns as the model takes numbers: none of them is a label. */
+/* If there are as many columns as the model's input has numbers, none of them is a label. */
 static lk_dataset *read_unlabelled(const cli_opening *o)
 {
     if (!o->wants.unlabelled || !o->wants.row) return NULL;
@@ -103,7 +103,7 @@ int cli_open_npy(const cli_opening *o, cli_source *s)
 
 /* ---- IDX ---- */
 
-/* Up to `count` bytes from the beginning; how many. */
+/* Up to `count` bytes from the beginning; returns how many. */
 static int first_bytes(const char *path, int count, uint8_t *out)
 {
     int         got = 0;
@@ -146,7 +146,7 @@ lk_tensor *cli_idx_read(const char *path)
     lk_shape shape;
     if (idx_shape(path, &shape)) return NULL;
     if (cli_shape_size(shape) < 1) return cli_fail(CLI_DATA, "%s: has no elements", path), NULL;
-    lk_tensor *t = cli_shape_size(shape) < INT64_MAX ? read_elements(path, shape) : NULL; /* no file has as many */
+    lk_tensor *t = cli_shape_size(shape) < INT64_MAX ? read_elements(path, shape) : NULL; /* no file has that many */
     if (t && !lk_poisoned(t)) return t;
     char       text[CLI_SHAPE_TEXT];
     const bool wrong_size = !lk_failed() || lk_error_code() == LK_EFORMAT;
@@ -244,7 +244,7 @@ static int read_features(const cli_opening *o, int *count, lk_feature one_based[
     return CLI_FINE;
 }
 
-/* Without --features: say what it could be. */
+/* Without --features: print what it could be. */
 static int ask_for_features(const cli_opening *o, lk_dataset *records)
 {
     char         text[1024] = "";
@@ -297,7 +297,7 @@ bool cli_is_picture_folder(const char *folder)
     return find_picture(folder, 2, path);
 }
 
-/* Height, width, channels: as asked for, as the model takes them, or as some picture has them. */
+/* Height, width, channels: from the option, from the model's input, or from some picture. */
 static int picture_size(const cli_opening *o, int64_t size[3])
 {
     enum { LARGE = 256 };

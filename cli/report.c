@@ -19,7 +19,7 @@ static double clock_ms(clockid_t clock)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* What was spent before main, loading libraries, is processor time of this process. */
+/* Time before main, for loading libraries, is processor time of this process. */
 void   cli_clock_start(void) { began = clock_ms(CLOCK_MONOTONIC) - clock_ms(CLOCK_PROCESS_CPUTIME_ID); }
 double cli_clock_ms(void) { return clock_ms(CLOCK_MONOTONIC) - began; }
 
@@ -82,8 +82,8 @@ void cli_print_times(FILE *to, const lk_fit_times *t)
 
 /* ---- for programs ---- */
 
-/* A byte that is not part of UTF-8, as names of files may have them, becomes the character of its number, which is valid JSON and
- * can be turned back. */
+/* A byte that is not part of UTF-8, which names of files may contain, becomes the character with its number: this is valid JSON and
+ * can be reversed. */
 static void put_text(FILE *to, const char *text)
 {
     fputc('"', to);

@@ -1,4 +1,4 @@
-/* What a run has to say when it is over: the line for people, the object for programs. */
+/* The report at the end of a run: a line for people, an object for programs. */
 #ifndef LOCKSTEP_CLI_REPORT_H
 #define LOCKSTEP_CLI_REPORT_H
 
@@ -7,24 +7,24 @@
 
 /* ---- time and memory ---- */
 
-void   cli_clock_start(void); /* at the beginning of main */
-double cli_clock_ms(void);    /* since the process began, the loader's work included */
+void   cli_clock_start(void); /* call it at the beginning of main */
+double cli_clock_ms(void);    /* since the process began, including the loader's work */
 double cli_peak_rss_mib(void);
 
 /* ---- for people ---- */
 
-/* 180000 as "180,000"; the text lives until the fourth call after this one. */
+/* 180000 as "180,000"; the text is valid until the fourth call after this one. */
 const char *cli_with_commas(int64_t n);
 
 /* "trained 2,814 steps, 180,000 rows in 5.2 s: 34,600 rows/s (step 96 %, input 3 %, compile 1 %), validation 0.2 s" */
 void cli_print_times(FILE *to, const lk_fit_times *times);
 
-/* Rows trained on per second of training: not of validation, whose rows are not among them. 0: none were. */
+/* Training rows per second of training; validation is not counted. 0: there were none. */
 double cli_rows_per_s(const lk_fit_times *times);
 
 /* ---- for programs ---- */
 
-/* One object on one line. What is not a finite number is null. */
+/* One object on one line. Numbers that are not finite are null. */
 typedef struct cli_json {
     FILE *to;
     int   count;
@@ -38,7 +38,7 @@ void cli_json_end(cli_json *j);
 
 /* ---- of a model ---- */
 
-/* Weights and what the optimiser keeps, in that order: the same text means the same bits. */
+/* The weights and then the state of the optimiser: the same text means the same bits. */
 const char *cli_state_digest(lk_model *m, char text[65]);
 
 #endif

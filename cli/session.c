@@ -1,4 +1,4 @@
-/* Settings of the process, by the options of the command. */
+/* Settings of the process, from the options of the command. */
 #include "session.h"
 #include "words.h"
 #include <stdio.h>
@@ -16,9 +16,9 @@ static void to_stderr(const char *text, void *user)
 
 void cli_output_to_stderr(void) { lk_set_output(to_stderr, NULL); }
 
-/* What is held back: warnings with this word in them. */
+/* Warnings with this word are held back. */
 static struct {
-    const char *word; /* NULL: none are */
+    const char *word; /* NULL: none */
     char        text[2048];
 } held;
 
@@ -41,7 +41,7 @@ const char *cli_held_warnings(void)
     return held.text[0] ? held.text : NULL;
 }
 
-/* Warnings in the command's own words; information for people at a terminal, and as it is for those who set LOCKSTEP_VERBOSE. */
+/* Warnings in the command's words; information for people at a terminal, and unchanged if LOCKSTEP_VERBOSE is set. */
 static void log_line(const char *text, void *user)
 {
     static const char warning[] = "WARNING:lockstep: ", information[] = "INFO:lockstep: ";
@@ -99,7 +99,7 @@ static int precision_of(const cli_args *a, lk_precision *out)
     return cli_fail(CLI_USAGE, "%s: --precision %s: it must be f32, tf32 or bf16", a->command->name, a->text[OPT_PRECISION]);
 }
 
-/* The library tells which devices it takes, and that none is a GPU; who typed --replicas knows. */
+/* The library logs which devices a strategy uses, and that none is a GPU. With --replicas the user knows. */
 static lk_strategy *make_strategy(const cli_args *a, lk_precision precision)
 {
     lk_strategy *s;

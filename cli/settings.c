@@ -13,17 +13,17 @@
 #include <sys/stat.h>
 
 typedef enum rule {
-    SAME,   /* must be given again as it was, or not at all */
-    KNOWN,  /* the same, in records that have it; those of before it was kept have not */
-    LENGTH, /* how long: may change */
+    SAME,   /* must be given again with the same value, or not at all */
+    KNOWN,  /* the same, in records that have it; older records do not */
+    LENGTH, /* length of the run: may change */
     FREE    /* may change */
 } rule;
 
 typedef enum about {
-    OTHERS,  /* other things than data */
+    OTHERS,  /* not about data */
     ROWS,    /* which rows */
-    READING, /* how these files are read */
-    INPUT    /* what goes into the model, whatever the files */
+    READING, /* how the files are read */
+    INPUT    /* the model's input, for any files */
 } about;
 
 static const struct {
@@ -63,7 +63,7 @@ static const char *in_digits(uint64_t number)
     return text;
 }
 
-/* "": not given. What also comes from the environment is asked for where it ends up; lives until the next call. */
+/* "": not given. A value that may also come from the environment is read from where it is used; valid until the next call. */
 static const char *value_of(const cli_args *a, int i)
 {
     const cli_option o = settings[i].option;
@@ -71,14 +71,14 @@ static const char *value_of(const cli_args *a, int i)
     if (o == OPT_LANES) return in_digits((uint64_t)lk_lanes());
     if (o == OPT_SEED) return in_digits(lk_random_seed());
     if (o == OPT_DATA && !a->given[o]) return "digits";
-    if (o == OPT_EPOCHS && !a->given[o] && a->given[OPT_STEPS]) return ""; /* as many as that takes */
+    if (o == OPT_EPOCHS && !a->given[o] && a->given[OPT_STEPS]) return ""; /* as many epochs as the steps need */
     if (o == OPT_NO_HEADER || o == OPT_TEXT_LABELS) return a->given[o] ? FLAG_GIVEN : "";
     return a->text[o] ? a->text[o] : "";
 }
 
 /* ---- reading ---- */
 
-/* The value after "name": as cli_json_text() writes it, without its escapes. False and "": there is none. */
+/* The value of "name", in the form that cli_json_text() writes, without its escapes. False and "": there is none. */
 static bool find_value(const char *json, const char *name, char *out, size_t room)
 {
     char   key[64];
@@ -116,7 +116,7 @@ static char *read_record(const char *folder)
 
 static const char *const stamp_names[2][2] = {{"data-stamp", "data-digest"}, {"validation-stamp", "validation-digest"}};
 
-/* Those of data[which]; false: a record of before they were kept, or of data by name. */
+/* The stamps of data[which]; false: a record from before they were saved, or of data by name. */
 static bool kept_stamps(const char *json, int which, cli_stamps *out)
 {
     const bool stamp = find_value(json, stamp_names[which][0], out->stamp, sizeof out->stamp);
@@ -138,7 +138,7 @@ const char *cli_run_of(const char *path)
 
 /* ---- writing ---- */
 
-/* Of files that were not touched since the record before was written its digest is taken: they need not be read again. */
+/* If files were not changed since the previous record was written, its digest is used: they need not be read again. */
 static bool find_stamps(const char *before, int which, const cli_source *data, cli_stamps *out)
 {
     cli_stamps kept;
@@ -160,7 +160,7 @@ static void put_stamps(cli_json *j, const char *folder, const cli_source *const 
     free(before);
 }
 
-/* Whatever ends the process, the settings are whole or not there. */
+/* The settings are written completely or not at all, however the process ends. */
 int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt, const cli_source *const data[2])
 {
     char         path[CLI_MOST_PATH];
@@ -178,7 +178,7 @@ int cli_settings_keep(const cli_args *a, const char *folder, int64_t learnt, con
     return why ? cli_fail(CLI_FAILED, "%s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-/* ---- what is given again ---- */
+/* ---- settings that are typed again ---- */
 
 static void shown(int i, const char *value, char *out, size_t room)
 {
@@ -210,7 +210,7 @@ int cli_settings_agree(const cli_args *a, const char *folder, int64_t *learnt)
     return code;
 }
 
-/* Files that were not touched are not read again. */
+/* Files that were not changed are not read again. */
 static bool same_data(const char *json, int which, const cli_source *data)
 {
     cli_stamps kept, now;
@@ -234,7 +234,7 @@ int cli_settings_data_agree(const char *folder, const cli_source *const data[2])
     return code;
 }
 
-/* ---- what is not given again ---- */
+/* ---- settings that are not typed again ---- */
 
 static bool wanted(const cli_args *a, int i)
 {
@@ -255,7 +255,7 @@ static int take_all(cli_args *a, const char *json)
     bool take[SETTINGS];
     int  code = CLI_FINE;
     for (int i = 0; i < SETTINGS; i++)
-        take[i] = wanted(a, i); /* asked before any is taken: epochs and steps look at each other */
+        take[i] = wanted(a, i); /* decided before any is taken: epochs and steps depend on each other */
     for (int i = 0; i < SETTINGS && !code; i++)
         if (take[i]) code = take_one(a, json, i);
     return code;
@@ -267,7 +267,7 @@ static bool same_folder(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The run that is to go on without being told its model; NULL: none is. */
+/* The run to resume if no model was typed; NULL: none. */
 static const char *run_to_resume(const cli_args *a)
 {
     const char *save = a->given[OPT_SAVE] ? a->text[OPT_SAVE] : NULL, *word = a->words ? a->word[0] : NULL;
@@ -288,7 +288,7 @@ int cli_settings_take(cli_args *a)
                         a->command->name, folder, folder);
     find_value(json, "model", model, sizeof model);
     if (run) a->word[0] = cli_keep_text(model), a->words = 1;
-    if (strcmp(model, a->word[0])) return free(json), CLI_FINE; /* another run: what it was begun with says nothing of this one */
+    if (strcmp(model, a->word[0])) return free(json), CLI_FINE; /* another run: its settings do not apply to this one */
     int code = a->given[OPT_SAVE] ? CLI_FINE : cli_take(a, OPT_SAVE, folder);
     if (!code) code = take_all(a, json);
     free(json);
@@ -301,7 +301,7 @@ static bool names(const char *json, const char *name, const char *text)
     return find_value(json, name, value, sizeof value) && !strcmp(value, text);
 }
 
-/* All about the data of the run; of typed data that is the same, how it is read; of other data, what goes into the model. */
+/* All options about the data of the run. If the typed data is the same: how it is read. If it is other data: the model's input. */
 static int take_for_data(cli_args *a, const char *json)
 {
     const char *typed = a->given[OPT_DATA] ? a->text[OPT_DATA] : NULL;
@@ -313,7 +313,7 @@ static int take_for_data(cli_args *a, const char *json)
     return code;
 }
 
-/* The rows that were measured after every epoch. */
+/* Use the rows that were evaluated after every epoch. */
 static void turn_to_measured(cli_args *a)
 {
     if (!a->given[OPT_VALIDATION]) return;
@@ -354,7 +354,7 @@ int cli_settings_data_known(const cli_args *a, const lk_shape *row)
                     cli_shape_text(*row, text));
 }
 
-/* ---- to be looked at ---- */
+/* ---- printing ---- */
 
 void cli_settings_print(const char *folder, FILE *to)
 {

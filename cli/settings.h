@@ -14,16 +14,16 @@
 #include "sources.h"
 #include <stdio.h>
 
-/* The folder of a run that `path` is, or that a model.keras lies in; NULL: none. Lives as long as the process. */
+/* The run's folder if `path` is one, or a model.keras in one; NULL: none. Never freed. */
 const char *cli_run_of(const char *path);
 
-/* Write them. `learnt`: how many steps the optimiser had done before the run began; data[1] may be one that was not opened. */
+/* Write them. `learnt`: how many steps the optimiser had done before the run began; data[1] may be unopened. */
 int cli_settings_keep(const cli_args *args, const char *folder, int64_t learnt, const cli_source *const data[2]);
 
-/* CLI_USAGE for settings other than those that were kept. *learnt -1: none were. */
+/* CLI_USAGE for settings that differ from the saved ones. *learnt -1: none were saved. */
 int cli_settings_agree(const cli_args *args, const char *folder, int64_t *learnt);
 
-/* CLI_DATA for files of data with other contents than when the run was begun. */
+/* CLI_DATA if data files have changed since the run began. */
 int cli_settings_data_agree(const char *folder, const cli_source *const data[2]);
 
 /* `train --save DIR --resume` and `train DIR --resume`: the model, DIR and all settings, for those that were not typed. */
@@ -33,7 +33,7 @@ int cli_settings_take(cli_args *args);
  * the options about how rows become inputs of the model. For evaluation, the rows with which the run was evaluated. */
 int cli_settings_take_data(cli_args *args, bool to_measure);
 
-/* CLI_DATA where there is neither a run nor --data, and drawn digits are not rows for the model. NULL: it takes any. */
+/* CLI_DATA if there is neither a run nor --data, and drawn digits do not fit the model. NULL: any rows fit. */
 int cli_settings_data_known(const cli_args *args, const lk_shape *row);
 
 /* Print which data is used if it was not typed: that of the run, or drawn digits. */

@@ -49,7 +49,7 @@ static int open_digits(const cli_opening *o, cli_source *s)
     return s->train && s->test ? CLI_FINE : cli_fail_library(CLI_DATA);
 }
 
-/* What was fetched can be fetched again; a folder that LOCKSTEP_DATA names is the user's. */
+/* Downloaded files can be downloaded again; a folder that LOCKSTEP_DATA names belongs to the user. */
 static int unreadable(const char *name)
 {
     const char *own = getenv("LOCKSTEP_DATA");
@@ -124,7 +124,7 @@ static int files_there(const cli_opening *o)
     return CLI_FINE;
 }
 
-/* By the end of its name, also before .gz; -1: it is none of these. */
+/* By the ending of its name, also before .gz; -1: none of these. */
 static int file_kind(const char *path)
 {
     char name[CLI_MOST_PATH];
@@ -186,7 +186,7 @@ static int open_any(cli_opening *o, cli_source *s)
     return o->count ? open_files(o, s) : unknown_data(s->text);
 }
 
-/* As it will be opened; NULL: as none. */
+/* The kind it will be opened as; NULL: none. */
 static const char *kind_of(const char *text)
 {
     const char *one_based[CLI_MOST_NAMES + 1] = {NULL, text};
@@ -218,7 +218,7 @@ static const struct {
 int cli_sources_use(const cli_args *a, const char *data, const char *other)
 {
     const char *kind = kind_of(data), *other_kind = other ? kind_of(other) : "";
-    if (!kind || !other_kind) return CLI_FINE; /* opening it says what is wrong */
+    if (!kind || !other_kind) return CLI_FINE; /* opening it reports what is wrong */
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         const bool asked = a->given[uses[i].option] && !a->taken[uses[i].option];
         if (asked && strcmp(kind, uses[i].kind) && strcmp(other_kind, uses[i].kind))
@@ -229,14 +229,14 @@ int cli_sources_use(const cli_args *a, const char *data, const char *other)
     return CLI_FINE;
 }
 
-/* ---- what rows look like ---- */
+/* ---- types and shapes of rows ---- */
 
 bool cli_lacks_file(const cli_source *s, const char *text)
 {
     return s->kind && !strcmp(s->kind, "TFRecord") && strstr(text, "feature \"");
 }
 
-/* The library's line, with the name of the data where it has none. */
+/* The library's message, with the name of the data added if it is missing. */
 static int unreadable_rows(const cli_source *s)
 {
     if (!cli_lacks_file(s, lk_error())) return cli_fail_library(CLI_DATA);
@@ -296,7 +296,7 @@ static bool all_known(lk_shape s)
     return known;
 }
 
-/* Pictures have values up to 255 and rows of two axes or more; a model that divides by itself takes them as they are. */
+/* Pictures have values up to 255 and rows of two axes or more; a model that divides them itself gets them unchanged. */
 static double scale_for(const cli_source *s, const cli_args *a, const lk_element_spec *spec, bool rescales)
 {
     if (a->given[OPT_SCALE]) return a->number[OPT_SCALE] == 1 ? 0 : a->number[OPT_SCALE];
@@ -413,7 +413,7 @@ static void look_at_row(cli_labels *l, const double *label, int64_t count, int64
     l->rows++;
 }
 
-/* Until all that could be asked about them is answered with no. */
+/* Looks at labels until all answers are no. */
 static void look_at_labels(lk_dataset *rows, int at, cli_labels *l)
 {
     enum { PIECE = 1024 };

@@ -1,7 +1,6 @@
 /* Checks whether data files are still those that a run was started with.
  *
- *     digest   SHA-256 of all bytes of the files; of a folder of pictures, whose pictures are not all read to find that out, of
- *              names and sizes
+ *     digest   SHA-256 of all bytes of the files; for a folder of pictures of names and sizes, so that not all pictures are read
  *     stamp    SHA-256 of sizes and times of the last change: if it is unchanged, the files need not be read again */
 #ifndef LOCKSTEP_CLI_STAMPS_H
 #define LOCKSTEP_CLI_STAMPS_H

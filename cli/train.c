@@ -30,8 +30,8 @@ typedef struct run {
     cli_watch       watch;
     lk_fit_args     fit;
     lk_history     *history;
-    lk_history     *epochs;   /* with those before a resume; NULL: none was finished */
-    lk_logs         measured; /* after training, where it ended within an epoch */
+    lk_history     *epochs;   /* with those before a resume; NULL: no epoch was finished */
+    lk_logs         measured; /* after training, if it ended within an epoch */
 } run;
 
 #define DATA(r) ((const cli_source *const[2]){&(r)->data, &(r)->other})
@@ -57,7 +57,7 @@ static int open_validation(run *r, const lk_shape *row)
     return code ? code : cli_model_labels_fit(&r->model, &r->other);
 }
 
-/* Shuffled again in every epoch. Rows in a shuffle are numbers, so it can be as large as the data. */
+/* Shuffled again in every epoch. A shuffle holds numbers of rows, so its buffer can be as large as the data. */
 static int make_batches(run *r)
 {
     enum { UNKNOWN_BUFFER = 10000 };
@@ -86,8 +86,8 @@ static int open_all(run *r)
     return code ? code : make_batches(r);
 }
 
-/* How long. Where the steps asked for are whole epochs nothing has to stop them. A few steps within the first epoch are an epoch of
- * their own, unless a later run is to go on in the middle. */
+/* The length of training. If the requested steps are whole epochs, nothing else has to stop it. A few steps within the first epoch
+ * are one short epoch, unless a later run should resume in the middle. */
 static void plan_length(run *r)
 {
     const cli_args *a = r->args;
@@ -112,7 +112,7 @@ static int make_callbacks(run *r)
     r->watch.rate = r->args->number[OPT_LEARNING_RATE];
     r->watch.learnt = r->folder.learnt;
     if (r->folder.resumes && !quiet(r)) r->watch.folder = r->folder.path;
-    item[++count] = cli_folder_backup(&r->folder); /* first: the others see what it restored */
+    item[++count] = cli_folder_backup(&r->folder); /* first: later callbacks see what it restored */
     item[++count] = cli_watch_callback(&r->watch);
     if (r->folder.asked) item[++count] = lk_csv_logger(r->folder.history, .append = r->folder.resumes ? LK_ON : LK_OFF);
     if (r->args->given[OPT_TENSORBOARD]) item[++count] = lk_tensorboard(r->args->text[OPT_TENSORBOARD]);
@@ -120,7 +120,7 @@ static int make_callbacks(run *r)
     return lk_failed() ? cli_fail_library(CLI_FAILED) : CLI_FINE;
 }
 
-/* What is found now does not cost a training. */
+/* Check now, so that an error does not cost a training. */
 static int check_plot(const cli_args *a)
 {
     const char *path = a->text[OPT_PLOT];
@@ -131,7 +131,7 @@ static int check_plot(const cli_args *a)
     return why ? cli_fail(CLI_DATA, "--plot %s: %s", path, strerror(why)) : CLI_FINE;
 }
 
-/* With its slots made here a run that turns out to be finished still has them. */
+/* Slots are made here, so that a run that turns out to be finished still has them. */
 static int begin_folder(run *r)
 {
     lk_optimizer *o = lk_model_optimizer(r->model.model);
@@ -182,7 +182,7 @@ static int train(run *r)
                     isnan(r->watch.loss) ? "NaN" : "infinite", r->watch.epoch, r->watch.step);
 }
 
-/* What fit does not do when it is stopped within an epoch. */
+/* Evaluates after training was stopped within an epoch; fit does not do that. */
 static int measure(run *r)
 {
     const int64_t steps = r->watch.steps;
@@ -191,7 +191,7 @@ static int measure(run *r)
     return lk_failed() ? explain_failure(r) : CLI_FINE;
 }
 
-/* ---- what is kept and told ---- */
+/* ---- saving and reporting ---- */
 
 static int keep(run *r)
 {
@@ -290,7 +290,7 @@ static int run_train(const cli_args *args)
 const cli_command cli_train = {
     .name = "train",
     .words = "MODEL",
-    .least = 0, /* cli_settings_take() looks whether a run says it */
+    .least = 0, /* cli_settings_take() checks whether a run has it */
     .most = 1,
     .help = "train a model on all devices",
     .more = "MODEL is basic, fashion or mlp, a .keras file, a folder of --save, or a JSON file of Keras.\n"

@@ -70,7 +70,7 @@ static void train_begin(const lk_event *event, void *user)
     stop_when_over(w, event);
 }
 
-/* On a GPU logs are a moment old, or none yet. */
+/* On a GPU logs may be slightly old or missing. */
 static void look_at_loss(cli_watch *w, const lk_event *event)
 {
     if (!event->logs.count) return;
@@ -96,7 +96,7 @@ static void epoch_begin(const lk_event *event, void *user)
     w->began = cli_clock_ms();
 }
 
-/* Validation begins, or the epoch ends. Times there is no memory for are left out. */
+/* Called when validation begins, or the epoch ends. If there is no memory for a time, it is left out. */
 static void steps_over(const lk_event *event, void *user)
 {
     cli_watch *w = user;

@@ -11,20 +11,20 @@
 
 typedef struct cli_watch {
     lk_model   *model;
-    int64_t     steps;    /* end after this many in all; 0: when the epochs are over */
-    double      rate;     /* the learning rate that was asked for, also of a run that is resumed; 0: none was */
+    int64_t     steps;    /* end after this many in all; 0: after the last epoch */
+    double      rate;     /* the learning rate of the option, also for a resumed run; 0: not given */
     const char *folder;   /* folder of a resumed run, to print where it resumes; NULL: none, or no message wanted */
     double      first_ms; /* from the beginning of the process until the first step was done */
     int64_t     done;     /* steps in all, with those of the run that was resumed */
-    int64_t     before;   /* those */
-    int64_t     learnt;   /* steps the optimiser had done before the run began: of a model that was trained already */
+    int64_t     before;   /* those of the run that was resumed */
+    int64_t     learnt;   /* steps the optimiser had done before the run began: of a model that was trained before */
     int         epoch;    /* of the last step, from 1 */
     int64_t     step;     /* in it, from 1 */
     bool        lost;     /* the loss is not a finite number any more */
     double      loss;     /* of the epoch so far */
-    double      began;    /* the epoch, in milliseconds of cli_clock_ms(); 0: its training is over */
-    double     *took;     /* of each epoch, in seconds, without validation; one cut short or gone on with counts as it was */
-    int         epochs;   /* so many; `took` lives as long as the process */
+    double      began;    /* when the epoch began, in milliseconds of cli_clock_ms(); 0: its training is over */
+    double     *took;     /* of each epoch, in seconds, without validation; also of epochs that were cut short or resumed */
+    int         epochs;   /* how many; `took` is never freed */
 } cli_watch;
 
 lk_callback *cli_watch_callback(cli_watch *w);

@@ -1,4 +1,4 @@
-/* From the library's words to the command's (words.h). */
+/* The library's messages in the command's words (words.h). */
 #include "words.h"
 #include <ctype.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static const char *without_call(const char *text)
     return strncmp(end, ": ", 2) ? text : end + 2;
 }
 
-/* Which entry `text` begins with; -1: none. An argument stands after a blank or a bracket, the end of a file's name does not. */
+/* The entry that `text` begins with; -1: none. An argument comes after a blank or a bracket; the end of a file's name does not. */
 static int begins_with(const char *text, char before)
 {
     if (*text == '.' && before && !strchr(" (", before)) return -1;

@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_CLI_WORDS_H
 #define LOCKSTEP_CLI_WORDS_H
 
-/* Without the name of the call in front, and with options where the library names arguments. Lives until the next call. */
+/* Without the name of the call in front, and with options for the library's arguments. Valid until the next call. */
 const char *cli_in_words(const char *text);
 
 #endif

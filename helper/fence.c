@@ -142,7 +142,7 @@ static const struct sock_filter stop = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KIL
 
 static struct sock_filter load(size_t offset) { return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset); }
 
-/* Continues with the next step if equal, else skips `skip` steps. */
+/* Continue with the next step if equal, else skip `skip` steps. */
 static struct sock_filter unless_equal(uint32_t value, unsigned char skip)
 {
     return (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip);

@@ -106,7 +106,7 @@ void *allocate(size_t bytes)
     return p;
 }
 
-/* Counted before anything of the frame is sent: an answer that grows too large ends between two frames. */
+/* Counted before any part of the frame is sent: an answer that grows too large ends between two frames. */
 void put_frame(lki_h5p_frame what, uint64_t size)
 {
     if (size > out.limit || out.total + LKI_H5P_FRAME > out.limit - size)
@@ -191,7 +191,7 @@ static uint64_t seconds_for(uint64_t size, uint64_t patience)
     return patience ? patience : USUAL + (size >> 22);
 }
 
-/* The file, its copies within libhdf5, the values of one item, and a chunk of them beside. */
+/* The file, its copies within libhdf5, the values of one item, and a chunk of them in addition. */
 static uint64_t memory_for(uint64_t size)
 {
     const uint64_t values = out.limit < UINT64_MAX / 8 ? out.limit : UINT64_MAX / 8;

@@ -24,7 +24,7 @@ typedef struct item {
 /* ---- h5.c: the stream ---- */
 
 __attribute__((noreturn, format(printf, 2, 3))) void refuse(lki_h5p_frame why, const char *format, ...);
-void                                                *allocate(size_t bytes); /* refuses when there is none */
+void                                                *allocate(size_t bytes); /* refuses the request if there is no memory */
 static inline void *allocate_array(uint64_t count, size_t size) { return allocate(lki_bytes_of((int64_t)count, size)); }
 void                put_frame(lki_h5p_frame what, uint64_t size);
 void                put_item(const item *i); /* its frame and all of it except the values, which follow with put() */

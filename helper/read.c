@@ -1,13 +1,13 @@
 /* Reading: everything in a file, from the root on, as items.
  *
  * Invariants
- * 1. An object is there under each of its names. A link from a group to itself or to one it is in is not followed, so cycles end;
- *    what lies inside has another name already. For any number of links, there are at most LKI_H5P_MOST_ITEMS items, and at most as
- *    many bytes of values as the answer may have.
- * 2. Nothing outside the file is followed: external links, data in other files and virtual datasets are refused, before libhdf5
- *    would try to open something.
- * 3. No buffer is allocated for a size the file claims before that size was compared with what the answer may have.
- * 4. A number has the bits of the file, or reading fails. */
+ *  1. An object is listed under each of its names. A link from a group to itself or to one that contains it is not followed, so
+ *     cycles end; the objects inside have another name already. For any number of links, there are at most LKI_H5P_MOST_ITEMS
+ *     items, and at most as many bytes of values as the answer may have.
+ *  2. Nothing outside the file is followed: external links, data in other files and virtual datasets are refused, before libhdf5
+ *     would try to open something.
+ *  3. A size in the file is compared with what the answer may have before a buffer of that size is allocated.
+ *  4. A number has the bits of the file, or reading fails. */
 #include "helper.h"
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void put_numbers(values *v, lki_h5p_values kind, const void *data, size_t
     put(data, (size_t)v->i.size);
 }
 
-/* Where the elements of a dataset lie in the file as they are wanted, one after the other; NULL: they do not. */
+/* The address of a dataset's elements in the file, if they are stored in the requested form, one after the other; else NULL. */
 static const void *in_place(const values *v, hid_t memory, size_t bytes)
 {
     if (v->i.kind != LKI_H5P_DATASET || v->count > v->w->limit / bytes || H5Tequal(v->type, memory) <= 0) return NULL;
@@ -161,7 +161,7 @@ static void read_floats(values *v)
     else read_numbers(v, LKI_H5P_F64, H5T_NATIVE_DOUBLE, 8);
 }
 
-/* Numbers of 64 bits without sign: those that do not fit are refused, where libhdf5 would bend them. */
+/* Numbers of 64 bits without sign: those that do not fit are refused; libhdf5 would change them. */
 static void read_unsigned(values *v)
 {
     uint64_t *data = room_for(v, 8);
@@ -423,7 +423,7 @@ static herr_t not_followed(const char *from, const char *path, const char *file,
     return -1;
 }
 
-/* libhdf5 copies a file in memory two times unless it is told how to come by a copy: here all are the one there is. */
+/* libhdf5 copies a file in memory twice unless these functions provide the copies: here every copy is the one image. */
 static void *same_image(size_t size, H5FD_file_image_op_t op, void *image) { return (void)size, (void)op, image; }
 static void *same_copy(void *to, const void *from, size_t size, H5FD_file_image_op_t op, void *image)
 {

@@ -1,9 +1,8 @@
-/* Writing: a file in memory, made of items, in the forms h5py gives them, so that Keras reads it.
+/* Writing: a file in memory, made of items, in the forms that h5py uses, so that Keras can read it.
  *
- *   numbers   stored in one piece, little endian; bool as an enumeration of one byte, FALSE and TRUE
- *   text      of variable length, UTF-8
- *   texts     of fixed length, as long as the longest, filled up with zeros; of variable length where that would not fit an
- *             attribute
+ *     numbers   stored in one piece, little endian; bool as an enumeration of one byte, FALSE and TRUE
+ *     text      of variable length, UTF-8
+ *     texts     of fixed length, that of the longest, padded with zeros; of variable length if that would not fit an attribute
  *
  * No times are stored: equal items give equal bytes. Missing groups on the path of a name are created. */
 #include "helper.h"
@@ -100,8 +99,7 @@ static item next_item(source *s, const uint8_t **values)
     return i;
 }
 
-/* ---- places of values
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- places of values ---- */
 
 /* The object at a path; missing groups are created. */
 static hid_t open_or_make(writer *w, const char *path)

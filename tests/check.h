@@ -1,4 +1,4 @@
-/* What every test program includes: cmocka, and a way to make each allocation of a piece of code fail once. */
+/* What every test program includes: cmocka, and a way to let each allocation of a piece of code fail once. */
 #ifndef LK_TESTS_CHECK_H
 #define LK_TESTS_CHECK_H
 
@@ -42,7 +42,7 @@ static inline const char *folder_or_skip(const char *variable)
 }
 
 /* Run `attempt` with its first allocation failing, then its second, and so on until it needs no more of them. `attempt` returns
- * whether it succeeded and cleans up after itself either way; a failure must be told as LK_ENOMEM and leave no memory behind. */
+ * whether it succeeded and cleans up after itself either way; a failure must be reported as LK_ENOMEM and leak no memory. */
 static inline int check_every_allocation(int (*attempt)(void))
 {
     for (int n = 1;; n++) {

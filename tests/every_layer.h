@@ -1,4 +1,4 @@
-/* Small models that have every kind of layer in them, for tests that take all of them through something. */
+/* Small models that together contain every kind of layer, for tests that must cover all of them. */
 #ifndef LK_TESTS_EVERY_LAYER_H
 #define LK_TESTS_EVERY_LAYER_H
 

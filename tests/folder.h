@@ -1,4 +1,4 @@
-/* A folder of its own for a test that writes files; it goes with everything in it. */
+/* A temporary folder for a test that writes files; it is removed with everything in it. */
 #ifndef LK_TESTS_FOLDER_H
 #define LK_TESTS_FOLDER_H
 

@@ -1,6 +1,6 @@
-/* The one executable of a folder of tests, linked once instead of once per file: the main() of each file has the name main_of_FILE
- * in it (cmake/Programs.cmake). It is in the build folder under the name of each of its programs and runs the one it was called as:
- * build/release/tests/op/kernels. */
+/* The one executable of a folder of tests, linked once instead of once per file: main() of each file is renamed to main_of_FILE
+ * (cmake/Programs.cmake). The executable is in the build folder under the name of each of its programs and runs the one it was
+ * called as: build/release/tests/op/kernels. */
 #include <stdio.h>
 #include <string.h>
 

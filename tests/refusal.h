@@ -1,4 +1,4 @@
-/* How a mistake is checked: the expression is evaluated, and the thread's error has this code and these words. */
+/* How an error is checked: the expression is evaluated, and the thread's error has this code and contains these words. */
 #ifndef LK_TESTS_REFUSAL_H
 #define LK_TESTS_REFUSAL_H
 

@@ -1,4 +1,4 @@
-/* Small things every file of the library may use. */
+/* Small helpers that every file of the library may use. */
 #ifndef LKI_CORE_BASE_H
 #define LKI_CORE_BASE_H
 
@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Files, checkpoints and digests have numbers as they lie in the memory of such a machine; on another one all of them would be
- * wrong, silently. */
+/* Files, checkpoints and digests contain numbers as they are in the memory of a little-endian machine; on another one all of them
+ * would be wrong, silently. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "lockstep needs a little-endian machine, such as x86-64 or AArch64"
 #endif
@@ -18,7 +18,7 @@
 #define LKI_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define LKI_CACHE_LINE 64
 
-/* Pass an error on. */
+/* If the call fails, return its status. */
 #define LKI_TRY(call)                                                                                                              \
     do {                                                                                                                           \
         lk_status lki_try_ = (call);                                                                                               \

@@ -1,4 +1,4 @@
-/* Finding what lies beside the library. */
+/* Finding files that are installed beside the library. */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "core/beside.h"
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 
 enum { FOLDERS = 3 };
 
-/* The file this code was loaded from: the shared library, or the program where the library is part of it; without links. */
+/* The file this code was loaded from, with links resolved: the shared library, or the program if the library is linked into it. */
 static bool own_file(char *file)
 {
     Dl_info    here, program;
@@ -22,7 +22,8 @@ static bool own_file(char *file)
     return realpath(shared ? here.dli_fname : "/proc/self/exe", file) != NULL;
 }
 
-/* Whoever can change the library, or is who runs it, may say what it runs; nobody else, as in /tmp. */
+/* A program is trusted if it belongs to the owner of the library, to root or to the user of this process; others, in /tmp for
+ * example, are not. */
 static bool trusted(const char *path, int mode, uid_t owner)
 {
     struct stat s;

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* The class that holds `units`, 1 or more, and how many it holds. */
+/* The class of blocks of `units`, 1 or more; *holds is the size of its blocks. */
 static inline int lki_class_of(size_t units, size_t *holds)
 {
     if (units <= 4) return *holds = units, (int)units - 1;

@@ -1,4 +1,4 @@
-/* What the processor can do. A set counts only when the operating system saves its registers too (XGETBV). */
+/* The instruction sets of the processor. A set counts only if the operating system saves its registers too (XGETBV). */
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -47,7 +47,7 @@ static lki_isa detect(void) { return LKI_ISA_REFERENCE; }
 static lki_isa        machine, capped;
 static pthread_once_t detected = PTHREAD_ONCE_INIT;
 
-static bool chosen; /* somebody has asked for it */
+static bool chosen; /* the instruction set was asked for, so the cap is fixed */
 
 static lki_isa isa_named(const char *name)
 {

@@ -11,7 +11,7 @@ typedef enum lki_isa {
     LKI_ISA_COUNT,
 } lki_isa;
 
-lki_isa     lki_cpu_isa(void);         /* detected once, capped by LOCKSTEP_ISA (a wrong name is told once and ignored) */
+lki_isa     lki_cpu_isa(void);         /* detected once, capped by LOCKSTEP_ISA (a wrong name is reported once and ignored) */
 lki_isa     lki_cpu_isa_machine(void); /* without the cap */
 const char *lki_isa_name(lki_isa isa);
 

@@ -10,17 +10,17 @@
 #include <signal.h>
 #include <string.h>
 
-/* Between two runs a seat watches longer than at a barrier: what a training loop does between two steps often takes 20 microseconds
+/* A seat spins longer between two runs than at a barrier: the work of a training loop between two steps often takes 20 microseconds
  * and more. */
 enum { PATIENCE = 5 };
 
 struct lki_worker {
     _Alignas(LKI_CACHE_LINE) unsigned go; /* futex word; grows by one per job */
     unsigned     sleepers, spins;
-    lki_job_fn  *fn; /* NULL: there is no more to do */
+    lki_job_fn  *fn; /* NULL: the worker ends */
     void        *arg;
     int          index;
-    lki_own_seed seed; /* of the thread that gave the job */
+    lki_own_seed seed; /* of the thread that submitted the job */
     lki_thread   thread;
     lk_runtime  *runtime;
     lki_worker  *next;
@@ -47,7 +47,7 @@ static void *run_thread(void *arg)
     return result;
 }
 
-/* On one core, or with core -1 on all of the runtime's. */
+/* On one core, or with core -1 on all cores of the runtime. */
 static int start_on(const lk_runtime *r, int core, void *(*fn)(void *), void *arg, lki_thread *out)
 {
     LKI_NEAREST;
@@ -189,7 +189,7 @@ void lki_crew_end(lki_crew *c)
     lki_mutex_give(&c->turn);
 }
 
-/* The crew of this thread's runtime, without workers that a fork left in the parent. */
+/* The crew of this thread's runtime; workers that a fork left in the parent are removed from it. */
 static lki_crew *crew_here(void)
 {
     lki_crew *c = &lki_runtime_now()->crew;
@@ -241,8 +241,8 @@ typedef struct run {
     void        *arg;
     lk_runtime  *runtime;
     int          threads;
-    int          done;   /* atomic: pieces, of those the user's threads run */
-    bool         forked; /* fn itself forked, and this is the child: it ran alone, and the turn is nobody's */
+    int          done;   /* atomic: pieces done, of those that the user's threads run */
+    bool         forked; /* fn itself forked, and this is the child: it ran alone, and no thread holds the turn */
 } run;
 
 static _Thread_local bool inside_run;
@@ -262,11 +262,12 @@ static void seat_job(void *arg, int t)
 {
     const run *r = arg;
     lki_crew  *c = &r->runtime->crew;
-    run_piece(r, t); /* the run may be over as soon as this was counted */
+    run_piece(r, t); /* once this piece is counted the run may be over */
     if (__atomic_sub_fetch(&c->pending, 1, __ATOMIC_SEQ_CST) == 0) lki_wake(&c->pending, &c->sleepers);
 }
 
-/* Has the default runtime a core for everyone, or a runtime with a list of its own? Another one shares those of the process. */
+/* The core for seat t; -1: any. Seats get cores of their own if the default runtime, or a runtime with a list of cores, has enough
+ * for all of them. Other runtimes share those of the process. */
 static int core_for(const lk_runtime *r, lki_crew *c, int t, int threads)
 {
     const lki_core_set all = r->core_count ? r->cores : lki_process_cores();
@@ -279,7 +280,7 @@ static int core_for(const lk_runtime *r, lki_crew *c, int t, int threads)
     return threads <= c->cores ? c->core[t] : -1;
 }
 
-/* With the turn taken. */
+/* The caller has the turn. */
 static lk_status fill_seats(lk_runtime *r, lki_crew *c, int threads)
 {
     if (!lki_grow((void **)&c->seat, &c->seat_room, threads, sizeof *c->seat)) return LK_ENOMEM;
@@ -293,7 +294,7 @@ static lk_status fill_seats(lk_runtime *r, lki_crew *c, int threads)
     return LK_OK;
 }
 
-/* With the turn taken. */
+/* The caller has the turn. */
 static lk_status run_on_seats(lk_runtime *r, lki_crew *c, run *job)
 {
     const unsigned process = lki_process(), spins = lki_spins_for(job->threads);
@@ -308,7 +309,7 @@ static lk_status run_on_seats(lk_runtime *r, lki_crew *c, run *job)
     return LK_OK;
 }
 
-/* A piece on a thread of the user's. */
+/* A piece that runs on a thread of the user. */
 static void users_piece(void *data, int t)
 {
     run        *r = data;

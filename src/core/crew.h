@@ -1,7 +1,7 @@
-/* The threads of the library: how one is started, workers that sleep between two jobs, and the crew of a runtime.
+/* The threads of the library: how they are started, workers that sleep between two jobs, and the crew of a runtime.
  *
  *     thread    runs one function and ends; its starter joins it: a stage of a pipeline, a writer of backups
- *     worker    sleeps until it is given a job, runs it, sleeps again
+ *     worker    sleeps until it gets a job, runs it, sleeps again
  *     team      the calling thread and seats 1 .. n-1 of its runtime's crew, which run one function together
  *     loose     workers of a crew that are lent one by one: replicas run on them
  *
@@ -12,13 +12,13 @@
  *     sleep while pending > 0 <-----
  *
  * Invariants
- * 1. Every thread of the library is started here: with all signals blocked (the user's handlers run on the user's threads), with
- *    rounding to nearest, under the runtime of the thread that starts it, and on the cores of that runtime where it has a list.
- * 2. A crew starts workers at first need. Each seat has a physical core for itself, none of them the caller's, where the runtime
- *    has cores of its own (the default one: those of the process), the system tells which those are, and there are enough.
- * 3. One run of a team at a time in a crew; others wait for their turn. Teams of different runtimes run at the same time.
- * 4. A worker that was given its last job is joined before its memory goes.
- * 5. In a forked child no thread of the parent is there: a join returns at once, and a crew begins with no workers. */
+ *  1. Every thread of the library is started here: with all signals blocked (the user's handlers run on the user's threads), with
+ *     rounding to nearest, under the runtime of the thread that starts it, and on the cores of that runtime if it has a list.
+ *  2. A crew starts workers at first use. Each seat gets a physical core, none of them the caller's, if three things hold: the
+ *     runtime has its own cores (the default runtime has those of the process), the system reports them, and there are enough.
+ *  3. A crew runs one team function at a time; other callers wait for their turn. Teams of different runtimes run at the same time.
+ *  4. A worker that got its last job is joined before its memory is released.
+ *  5. The threads of the parent do not exist in a forked child: there a join returns at once, and a crew begins without workers. */
 #ifndef LKI_CORE_CREW_H
 #define LKI_CORE_CREW_H
 
@@ -36,9 +36,10 @@ typedef struct lki_thread {
 /* Start a thread that holds its runtime until it ends. LK_EDEVICE and an error that begins with `call`. */
 lk_status lki_thread_start(const char *call, void *(*fn)(void *), void *arg, lki_thread *out);
 void      lki_thread_join(const lki_thread *t);
-bool      lki_thread_is_here(const lki_thread *t); /* false: it is a thread of the parent of this process */
+bool      lki_thread_is_here(const lki_thread *t); /* false: it is a thread of this process's parent */
 
-/* May what such a thread makes be waited for? LK_ESTATE and an error that begins with `call`: not in a forked child. */
+/* May this thread wait for what the other thread makes? LK_ESTATE and an error that begins with `call` in a forked child, where
+ * that thread does not exist. */
 lk_status lki_thread_check(const char *call, const lki_thread *t);
 
 /* ---- workers ---- */
@@ -48,41 +49,41 @@ typedef void              lki_job_fn(void *arg, int index);
 
 typedef struct lki_crew {
     lki_mutex    turn; /* of the team */
-    lki_mutex    lock; /* of what follows, except for what a run of the team uses */
+    lki_mutex    lock; /* for the members below, except those that a run of the team uses */
     unsigned     process;
     lki_worker **seat; /* numbers 1 .. seats */
     int          seats, seat_room;
-    int         *core; /* of the seats */
+    int         *core; /* of each seat */
     int          cores;
     lki_worker  *loose;                        /* idle ones */
-    _Alignas(LKI_CACHE_LINE) unsigned pending; /* seats that are not done with this run */
+    _Alignas(LKI_CACHE_LINE) unsigned pending; /* seats that have not finished this run */
     unsigned sleepers;
 } lki_crew;
 
 void lki_crew_init(lki_crew *c);
-void lki_crew_end(lki_crew *c); /* all idle workers end, and are joined; the crew can start new ones */
+void lki_crew_end(lki_crew *c); /* idle workers end and are joined; the crew can start new ones */
 
-/* A list of `count` loose workers of this thread's runtime, which the caller has until it gives them back. NULL and an error that
- * begins with `call`: a thread could not be started. */
+/* A list of `count` loose workers of this thread's runtime; the caller returns them to the crew. NULL and an error that begins with
+ * `call`: a thread could not be started. */
 lki_worker *lki_workers_take(const char *call, int count);
 void        lki_workers_give(lki_worker *list);
-lki_worker *lki_worker_next(const lki_worker *w);  /* on the list; NULL: it is the last */
-int         lki_worker_index(const lki_worker *w); /* of the job it was given last */
+lki_worker *lki_worker_next(const lki_worker *w);  /* in the list; NULL: w is the last */
+int         lki_worker_index(const lki_worker *w); /* of its last job */
 
-/* Give a job to a worker that has none. It may be given the next one as soon as fn has said, by some word, that it is at its end.
- * The worker watches for the job after that one for `spins`. */
+/* Give a job to an idle worker. It may get the next one as soon as fn has set some word to say that it is at its end. After the job
+ * the worker spins `spins` times before it sleeps. */
 void lki_worker_go(lki_worker *w, lki_job_fn *fn, void *arg, int index, unsigned spins);
 
-/* The job of a worker of this list ended its thread (pthread_exit): take it from the list and forget it. Returns the list. */
+/* The job of a worker of this list ended its thread (pthread_exit): remove it from the list and forget it. Returns the list. */
 lki_worker *lki_worker_lost(lki_worker *list, lki_worker *w);
 
 /* ---- teams ---- */
 
 typedef void lki_team_fn(void *arg, int thread);
 
-/* Run fn(arg, 0) on this thread and fn(arg, t) on threads - 1 others; returns when all have, or an error when threads cannot be
- * started and none has. fn may meet at barriers of the team's size, but not run a team of more than one thread itself. Where the
- * runtime has a function of the user's for that (.run), that function runs all of them. */
+/* Run fn(arg, 0) on this thread and fn(arg, t) on threads - 1 others. Returns when all have returned, or an error if threads cannot
+ * be started; then fn has not run. fn may use barriers of the team's size; it may not run a team of more than one thread itself. If
+ * the user gave the runtime a function for this (.run), that function runs all of them. */
 lk_status lki_team_run(int threads, lki_team_fn *fn, void *arg);
 bool      lki_team_runs_this(void); /* is this thread in such a run? */
 

@@ -45,7 +45,7 @@ uint16_t lki_f16_of(float x)
     if (size >= 0x47800000) return (uint16_t)(sign | 0x7c00);                              /* 65536 and more */
     if (size >= 0x38800000) return (uint16_t)(sign | (round_off(size, 13) - (112 << 10))); /* 2^-14 and more: normal */
     int exponent = (int)(size >> 23);
-    if (exponent < 102) return (uint16_t)sign; /* below half of the smallest */
+    if (exponent < 102) return (uint16_t)sign; /* less than half of the smallest subnormal */
     return (uint16_t)(sign | round_off((size & 0x7fffff) | 0x800000, 126 - exponent));
 }
 
@@ -55,7 +55,7 @@ float lki_f16_to_float(uint16_t h)
     if (exponent == 31) return float_of(sign | 0x7f800000 | (fraction ? 0x400000 : 0) | fraction << 13);
     if (exponent) return float_of(sign | (exponent + 112) << 23 | fraction << 13);
     if (!fraction) return float_of(sign);
-    int shift = __builtin_clz(fraction) - 21; /* brings the leading bit to place 10 */
+    int shift = __builtin_clz(fraction) - 21; /* moves the leading bit to bit 10 */
     return float_of(sign | (uint32_t)(113 - shift) << 23 | (fraction << shift & 0x3ff) << 13);
 }
 
@@ -68,7 +68,7 @@ uint16_t lki_bf16_of(float x)
 
 float lki_bf16_to_float(uint16_t h) { return float_of((uint32_t)h << 16); }
 
-/* A float from which a shorter one can be rounded as if from the double itself: where inexact, its last bit is odd. */
+/* A float from which a shorter float can be rounded as if from the double itself: if inexact, its last bit is odd. */
 static float round_to_odd(double x)
 {
     float f = (float)x;

@@ -1,4 +1,4 @@
-/* The sticky error of each thread, in fixed storage of the thread; see error.h for what it promises. */
+/* The sticky error of each thread, in fixed storage of the thread; see error.h for the invariants. */
 #include "core/error.h"
 #include "core/names.h"
 #include <stdarg.h>
@@ -42,7 +42,7 @@ const char *lk_status_text(lk_status status)
     return "unknown status";
 }
 
-/* Names given by the user may hold anything; a message stays one line. */
+/* Names from the user may contain any character; a message stays one line. */
 static void one_line(char *text)
 {
     for (; *text; text++)

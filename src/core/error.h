@@ -1,9 +1,9 @@
 /* The sticky error of a thread: the first cause, kept until it is cleared.
  *
  * Invariants
- * 1. The first failure wins; later ones, which are mostly its consequences, are dropped.
- * 2. Recording an error never allocates, so that LK_ENOMEM can always be told.
- * 3. A message is one line: what was called, on what, what was wrong, what would have been right. */
+ *  1. The first failure wins. Later ones, which are mostly its consequences, are dropped.
+ *  2. Recording an error never allocates, so that LK_ENOMEM can always be reported.
+ *  3. A message is one line: which call, on what, what was wrong, what would have been right. */
 #ifndef LKI_CORE_ERROR_H
 #define LKI_CORE_ERROR_H
 
@@ -15,10 +15,10 @@ enum { LKI_ERROR_TEXT = 1024 };
 /* Record a failure and return `code`, so that a function can end in `return lki_fail(LK_ESHAPE, "...", ...)`. */
 lk_status lki_fail(lk_status code, const char *format, ...) LKI_PRINTF(2, 3);
 
-/* Set words put before each message of this thread: "replica 3 on CPU:1: ". NULL removes. */
+/* Set the words before each message of this thread: "replica 3 on CPU:1: ". NULL removes them. */
 void lki_error_context(const char *text);
 
-/* Hand the error of one thread to another: take it (clearing it here) and, over there, put it. */
+/* Move the error of one thread to another: `take` on the first thread, which clears it there, `put` on the other. */
 typedef struct lki_error_record {
     lk_status code;
     char      text[LKI_ERROR_TEXT];
@@ -31,12 +31,12 @@ void lki_error_put(const lki_error_record *in);
  *
  *     LKI_SCOPE_ERRORS;
  *
- * An error that the thread had before is put aside until the function returns, and is the first cause again then. So lk_failed() in
- * the call, and in what it calls, means a failure of this call. A call that replicas make together has no scope of its own: an
- * error that a replica had before must release the others (dist/run.c). */
+ * An error that the thread had before is put aside until the function returns, and is the thread's first cause again afterwards. So
+ * lk_failed() during the call means a failure of this call. A call that replicas make together has no such scope: an error that a
+ * replica had before must release the others (dist/run.c). */
 typedef struct lki_error_scope {
-    lki_error_record before; /* its text is only set if there is a code */
-    lk_status        outer;  /* what lki_error_aside() was */
+    lki_error_record before; /* its text is set only if it has a code */
+    lk_status        outer;  /* the result of lki_error_aside() */
 } lki_error_scope;
 
 void lki_error_scope_enter(lki_error_scope *s);

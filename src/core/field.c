@@ -1,4 +1,4 @@
-/* Structs of arguments, held (field.h). */
+/* Holding structs of arguments (field.h). */
 #include "core/field.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -31,7 +31,7 @@ static lk_status hold_all(const lki_class *c, void *args)
         if (c->field[i].type != LKI_FIELD_NAME || !*p) continue;
         *p = lki_strdup(*p);
         if (*p) continue;
-        while (++i < c->fields) /* what is behind was not held: let it not be dropped */
+        while (++i < c->fields) /* later fields were not held: clear them, so that they are not dropped */
             if (is_object(&c->field[i]) || c->field[i].type == LKI_FIELD_NAME) *pointer_of(&c->field[i], args) = NULL;
         lki_args_drop(c, args);
         return LK_ENOMEM;
@@ -39,7 +39,7 @@ static lk_status hold_all(const lki_class *c, void *args)
     return LK_OK;
 }
 
-/* The size of a field that is farthest from zero; 0 where it has none, or says any size. */
+/* The size in the field that is farthest from zero; 0 if it has no size, or allows any. */
 static int64_t largest_size(const lki_field *f, const void *args)
 {
     const void    *p = (const char *)args + f->offset;
@@ -57,7 +57,7 @@ static lk_status shape_fits(const char *call, const lki_field *f, const void *ar
     char            text[LKI_SHAPE_TEXT];
     const lk_shape *s = (const lk_shape *)((const char *)args + f->offset);
     if (f->type != LKI_FIELD_SHAPE || lki_row_valid(s)) return LK_OK;
-    return lki_fail(LK_ESHAPE, "%s: %s is %s, which is no shape of a row or has more than 2^48 elements", call, f->name,
+    return lki_fail(LK_ESHAPE, "%s: %s is %s, which is not the shape of a row or has more than 2^48 elements", call, f->name,
                     lki_shape_text(s, text));
 }
 

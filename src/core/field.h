@@ -1,7 +1,8 @@
-/* Structs of arguments, described: the members by name, type and place, and the class of objects they make.
+/* Descriptions of structs of arguments: their members by name, type and offset, and the class of objects they make.
  *
  * A class of objects (a layer, an initialiser, an optimiser) keeps the arguments it was made with. Its table of fields says what
- * they are called in a Keras file, so one reader and one writer (keras/) serve all classes, and a new layer needs a table, no code.
+ * they are called in a Keras file, so one reader and one writer (keras/) serve all classes, and a new layer needs a table but no
+ * code.
  *
  *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dropout_layer_args),
  *                                        LKI_FIELD(REAL, lk_dropout_layer_args, rate),
@@ -9,10 +10,11 @@
  *                                        LKI_FIXED("noise_shape", "null")};
  *
  * Invariants
- * 1. An option that was not given (core/option.h) means `standard`, which is what is written to a file then.
- * 2. Constructors put a choice between members into the one that has a field (kernel_size becomes kernel_shape), so the table tells
- *    all.
- * 3. Two fields of one name that follow each other are a choice: an object, if there is one, else what the second says. */
+ *  1. An option that was not given (core/option.h) means `standard`, and `standard` is what is written to a file.
+ *  2. If one of several members can be given, the constructor copies it to the member that has a field (kernel_size becomes
+ *     kernel_shape), so the table is complete.
+ *  3. Two consecutive fields with the same name are alternatives: the object, if there is one, else the value of the second
+ *  field. */
 #ifndef LKI_CORE_FIELD_H
 #define LKI_CORE_FIELD_H
 
@@ -23,33 +25,34 @@ typedef enum lki_field_type {
     LKI_FIELD_COUNT,   /* int; 0 is 0 */
     LKI_FIELD_REAL,    /* double; 0 is 0 */
     LKI_FIELD_INTEGER, /* lk_integer; not given: standard, or null where `none` */
-    LKI_FIELD_NUMBER,  /* lk_number; likewise */
+    LKI_FIELD_NUMBER,  /* lk_number; not given: standard, or null where `none` */
     LKI_FIELD_SWITCH,  /* lk_switch; standard 1: on by default */
     LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
-    LKI_FIELD_AXES,    /* lk_axes: a list; a single number counts for `width` equal ones. Empty: standard, `width` times. Width 0: a
-                        * list as it is, null where empty */
+    LKI_FIELD_AXES,    /* lk_axes: a list; a single number stands for `width` equal ones. Empty: standard, `width` times. Width 0:
+                        * the list as it is, null if it is empty */
     LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
     LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file */
     LKI_FIELD_NAME,    /* const char *; the object holds a copy */
-    LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then it is the word of `standard` */
-    LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` names what a layer makes of NULL */
+    LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
+    LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` is what a layer uses for NULL */
     LKI_FIELD_ARRAY,   /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
-    LKI_FIELD_FIXED,   /* no member: what Keras has and we do not; `literal` is the only value, as JSON, or any (`none`) */
+    LKI_FIELD_FIXED,   /* no member: an option of Keras that lockstep does not have; `literal` is the only value, as JSON, or any
+                        * value (`none`) */
 } lki_field_type;
 
 typedef struct lki_field {
-    const char    *name; /* as Keras calls it */
+    const char    *name; /* as in Keras */
     lki_field_type type;
     size_t         offset; /* in the struct of arguments */
     double         standard;
-    /* NUMBER, INTEGER, WORD: null in a file means not given, and the other way; REAL and COUNT: 0. SWITCH: false means not given,
-     * whatever that is. FIXED: a file may say anything, it means the same here. */
+    /* NUMBER, INTEGER, WORD: null in a file is "not given", in both directions; REAL and COUNT: null is 0. SWITCH: false is "not
+     * given", whatever the standard is. FIXED: a file may have any value, and it has no effect. */
     bool               none;
-    bool               real;     /* NUMBER: with a point, also where it is whole */
-    bool               left_out; /* FIXED: another value is left out, with a warning */
-    bool               required; /* a file must have it */
+    bool               real;     /* NUMBER: written with a decimal point even if it is whole */
+    bool               left_out; /* FIXED: for another value a warning is printed, and it is ignored */
+    bool               required; /* it is an error if a file does not have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
-    bool               ours;     /* SWITCH: Keras has no such option; where it is on, it stands beside the config */
+    bool               ours;     /* SWITCH: Keras has no such option; if it is on, it is written beside the config */
     int                width;    /* AXES */
     const char *const *words;    /* WORD */
     int                word_count;
@@ -65,7 +68,7 @@ typedef struct lki_field {
     {                                                                                                                              \
         .name = #member, .type = LKI_FIELD_##kind_, .offset = offsetof(T, member), __VA_ARGS__                                     \
     }
-/* The same where Keras has another name: LKI_FIELD_AS("kernel_size", AXES, lk_conv_layer_args, kernel_shape, .width = 2). */
+/* The same if Keras has another name: LKI_FIELD_AS("kernel_size", AXES, lk_conv_layer_args, kernel_shape, .width = 2). */
 #define LKI_FIELD_AS(name_, kind_, T, ...) LKI_FIELD_AS_(name_, kind_, T, __VA_ARGS__, )
 #define LKI_FIELD_AS_(name_, kind_, T, member, ...)                                                                                \
     {                                                                                                                              \
@@ -76,7 +79,7 @@ typedef struct lki_field {
         .name = name_, .type = LKI_FIELD_FIXED, .literal = literal_                                                                \
     }
 
-/* What objects of one Keras class are made of. */
+/* Describes objects of one Keras class. */
 typedef struct lki_class {
     const char      *name;   /* "Dense" */
     const char      *module; /* "keras.layers" */
@@ -88,9 +91,9 @@ typedef struct lki_class {
 
 #define LKI_ARGS(T, FIELDS_) .field = (FIELDS_), .fields = LKI_COUNT(FIELDS_), .bytes = sizeof(T)
 
-/* References to the objects, and copies of the names and arrays, that a copied struct of arguments points to; and let them go.
- * Fails with LK_EINVAL where an object is of the wrong kind, "<call>: kernel_regularizer is not a regularizer", and where a number
- * of a field is larger than any size may be (core/size.h): "<call>: units is 4611686018427387904; it must be at most
+/* Hold: take references to the objects, and copy the names and arrays, that a copied struct of arguments points to. Drop: release
+ * them. Hold fails with LK_EINVAL if an object is of the wrong kind, "<call>: kernel_regularizer is not a regularizer", and if a
+ * number in a field is larger than any size may be (core/size.h): "<call>: units is 4611686018427387904; it must be at most
  * 2147483647". */
 lk_status lki_args_hold(const char *call, const lki_class *c, void *args);
 void      lki_args_drop(const lki_class *c, void *args);

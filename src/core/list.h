@@ -7,7 +7,7 @@
 /* A copy of items 1..count; NULL in it stays NULL. NULL without memory. */
 void *lki_list_of(const char *call, int count, const void *one_based);
 
-/* Whether `count` things can be read at `items`; else LK_EINVAL in the name of `call`. */
+/* True if `count` items can be read at `items`; else LK_EINVAL in the name of `call`. */
 bool lki_list_given(const char *call, int count, const void *items);
 
 #endif

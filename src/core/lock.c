@@ -1,7 +1,7 @@
 /* The list of mutexes and the one handler of fork(); see lock.h for the rules.
  *
- * The thread that forks tries to take the brief mutexes one after the other. When another thread holds one, it gives back those it
- * has and begins again a little later. So it does not matter in which order other threads take them: nothing waits in a circle. */
+ * The thread that forks tries to take the brief mutexes one after the other. If another thread holds one, it releases those it has
+ * and tries again a little later. So other threads may take them in any order without a deadlock. */
 #include "core/lock.h"
 #include <sched.h>
 
@@ -61,14 +61,14 @@ void lki_condition_tell_all(lki_condition *c) { pthread_cond_broadcast(&c->cond)
 
 /* ---- fork ------------------------------------------------------------------------------------------------------------------ */
 
-/* Give back those before `end`. */
+/* Release those before `end`. */
 static void give_brief(const lki_mutex *end)
 {
     for (lki_mutex *m = list; m != end; m = m->next)
         if (m->brief) pthread_mutex_unlock(&m->lock);
 }
 
-/* With the list's lock held: the first that another thread holds, or NULL and all are held by this one. */
+/* With the list's lock held: returns the first mutex that another thread holds, or NULL if this thread now holds all of them. */
 static lki_mutex *try_brief(void)
 {
     lki_mutex *m = list;

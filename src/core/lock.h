@@ -1,13 +1,13 @@
-/* Mutexes, and what becomes of them when a threaded program forks.
+/* Mutexes, and their state after a threaded program forks.
  *
  * Invariants
- * 1. Every mutex of the library is an lki_mutex and stands on one list.
- * 2. A brief mutex (LKI_MUTEX) guards what all threads share. fork() takes all brief ones first, so that what they guard is whole
- *    in the child, and both processes give them back afterwards. None is held while a function of the user runs, or while the
- *    library waits for a device or another thread.
- * 3. The others, those of objects (lki_mutex_init) and those that are held as long as some work takes (LKI_TURN), are free in the
- *    child. What another thread was working on at the time of the fork is not for the child to use.
- * 4. Where one mutex is taken while another is held, the one of the later folder of src/ is taken first. */
+ *  1. Every mutex of the library is an lki_mutex and is in one list.
+ *  2. A brief mutex (LKI_MUTEX) guards data that all threads share. fork() takes all brief ones first, so that this data is
+ *     consistent in the child, and both processes release them afterwards. No thread holds one while a function of the user runs,
+ *     or while the library waits for a device or another thread.
+ *  3. The others, those of objects (lki_mutex_init) and those that are held for the whole of some work (LKI_TURN), are free in the
+ *     child. The child must not use what another thread was working on during the fork.
+ *  4. If one mutex is taken while another is held, the one of the later folder of src/ is taken first. */
 #ifndef LKI_CORE_LOCK_H
 #define LKI_CORE_LOCK_H
 
@@ -20,7 +20,7 @@ typedef struct lki_mutex {
     struct lki_mutex *previous, *next;
 } lki_mutex;
 
-/* A mutex of a file: static lki_mutex name. */
+/* A mutex of a file, `static lki_mutex name`. */
 #define LKI_MUTEX(name) LKI_MUTEX_OF(name, true)
 #define LKI_TURN(name) LKI_MUTEX_OF(name, false)
 #define LKI_MUTEX_OF(name, is_brief)                                                                                               \
@@ -28,7 +28,7 @@ typedef struct lki_mutex {
     __attribute__((constructor)) static void name##_joins(void) { lki_mutex_join(&name); }                                         \
     _Static_assert(sizeof name, "so that it ends in a semicolon")
 
-void lki_mutex_join(lki_mutex *m); /* to the list */
+void lki_mutex_join(lki_mutex *m); /* adds it to the list */
 
 /* A mutex of an object. */
 void lki_mutex_init(lki_mutex *m);
@@ -37,7 +37,7 @@ void lki_mutex_destroy(lki_mutex *m);
 void lki_mutex_take(lki_mutex *m);
 void lki_mutex_give(lki_mutex *m);
 
-/* A number that is another one in a forked child. What threads of the parent were part of is recognised by it. */
+/* A number that is different in a forked child. It identifies what threads of the parent were part of. */
 unsigned lki_process(void);
 
 /* A condition, used with a mutex of an object. A child may destroy one that threads of its parent wait for. */
@@ -49,7 +49,7 @@ typedef struct lki_condition {
 void lki_condition_init(lki_condition *c);
 void lki_condition_destroy(lki_condition *c);
 void lki_condition_wait(lki_condition *c, lki_mutex *m);
-void lki_condition_signal(lki_condition *c); /* to one that waits */
+void lki_condition_signal(lki_condition *c); /* wakes one waiting thread */
 void lki_condition_tell_all(lki_condition *c);
 
 #endif

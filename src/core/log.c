@@ -68,7 +68,7 @@ void lki_info(const char *format, ...)
     va_end(args);
 }
 
-/* Text may be of any length; when there is no memory for all of it, its beginning goes out. */
+/* Text of any length; if there is no memory for all of it, its beginning is printed. */
 static void output_to(lki_text_hook h, const char *format, va_list args)
 {
     char    line[LKI_LOG_TEXT];
@@ -118,7 +118,7 @@ static bool want_topic(const char *name, size_t length)
     return length == 0;
 }
 
-/* The first name in a list that is no topic, or NULL; all others are wanted from now on. */
+/* The first name in a list that is not a topic, or NULL; the topics in it are enabled. */
 static const char *want_topics(const char *text)
 {
     const char *unknown = NULL;

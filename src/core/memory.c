@@ -23,7 +23,7 @@
 #endif
 #endif
 
-/* Under AddressSanitizer a block in a free list is as forbidden as a freed one. */
+/* Under AddressSanitizer a block in a free list must not be accessed, like a freed one. */
 #ifdef WATCHED
 #include <sanitizer/asan_interface.h>
 #define FORBID(mem, bytes) ASAN_POISON_MEMORY_REGION(mem, bytes)
@@ -41,12 +41,12 @@
 enum { CLASSES = 76, NO_CLASS = -1 };
 
 typedef struct header {
-    size_t         bytes;    /* asked for */
+    size_t         bytes;    /* as requested */
     size_t         capacity; /* of the size class */
-    void          *base;     /* what the system gave, and how much of it */
+    void          *base;     /* the system's block, and its size */
     size_t         mapped;   /* 0: from aligned_alloc */
-    struct header *next;     /* in its free list */
-    lki_account   *account;  /* it is charged to; NULL: none */
+    struct header *next;     /* in the free list */
+    lki_account   *account;  /* the account it is charged to; NULL: none */
     int            size_class;
 } header;
 
@@ -58,13 +58,13 @@ static struct {
     header           *list[CLASSES];
     int64_t           cached, in_use, requests;
     int64_t           fail_from, fail_to; /* requests that fail; 0: none */
-    int64_t           blocks;             /* the system's: handed out, or in a list. Atomic */
-    lk_allocator_args allocator;          /* the user's; set while there are no blocks */
+    int64_t           blocks;             /* blocks of the system, in use or in a list. Atomic */
+    lk_allocator_args allocator;          /* the user's; set only while there are no blocks */
 } heap;
 
 struct lki_account {
     int64_t limit, used; /* atomic */
-    int64_t refs;        /* atomic: one for each block, and one for its owner */
+    int64_t refs;        /* atomic: one for each block, and one for the owner */
 };
 
 static _Thread_local lki_account *selected;
@@ -74,7 +74,7 @@ static void   *contents_of(header *h) { return (char *)h + UNIT; }
 
 size_t lki_memory_limit_cached(void)
 {
-    static size_t limit; /* the same for all threads, so a race is harmless */
+    static size_t limit; /* equal for all threads, so a race is harmless */
     size_t        known = __atomic_load_n(&limit, __ATOMIC_RELAXED);
     if (known) return known;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -85,7 +85,7 @@ size_t lki_memory_limit_cached(void)
 
 /* ---- size classes ---------------------------------------------------------------------------------------------------------- */
 
-/* The size class that holds `bytes`, and how much it holds. */
+/* The class for `bytes`, and the size of its blocks. */
 static int class_of(size_t bytes, size_t *capacity)
 {
     size_t     units = bytes ? (bytes + UNIT - 1) / UNIT : 1, holds;
@@ -111,7 +111,7 @@ static header *system_huge(size_t capacity)
     char  *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) return NULL;
     char *mem = (char *)(((uintptr_t)base + page + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-    char *first = mem - page; /* the page of the header */
+    char *first = mem - page; /* the page that contains the header */
     char *last = mem + (capacity + page - 1) / page * page;
     if (first > base) munmap(base, (size_t)(first - base));
     if (last < base + length) munmap(last, (size_t)(base + length - last));
@@ -123,7 +123,7 @@ static header *system_huge(size_t capacity)
     return h;
 }
 
-/* Memory that is not aligned as it was asked for is of no use. */
+/* Memory with a smaller alignment than requested cannot be used. */
 static header *users_block(size_t capacity)
 {
     const lk_allocator_args *u = &heap.allocator;
@@ -198,7 +198,7 @@ static void credit(lki_account *a, size_t capacity)
 
 /* ---- requests -------------------------------------------------------------------------------------------------------------- */
 
-/* Whether a test wants this request to fail. Called with the lock held. */
+/* True if a test wants this request to fail. The caller holds the lock. */
 static bool fails(int64_t request) { return heap.fail_from && request >= heap.fail_from && request <= heap.fail_to; }
 
 static bool request_fails(void) { return fails(++heap.requests); }
@@ -222,7 +222,7 @@ static bool list_give(header *h)
     return true;
 }
 
-/* A block, from the lists or, when they have none, from the system; the second time after emptying the lists. */
+/* A block from the lists or, if they have none, from the system; if that fails, once more after emptying the lists. */
 static header *find_block(size_t bytes, bool *fresh)
 {
     size_t capacity = 0;

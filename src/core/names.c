@@ -1,4 +1,4 @@
-/* Texts that are cut at words, and names that are like others (names.h). */
+/* Text that is cut at words, and names that are similar to others (names.h). */
 #include "core/names.h"
 #include "core/number.h"
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 static bool is_inside_letter(char c) { return ((unsigned char)c & 0xc0) == 0x80; } /* of UTF-8 */
 
-/* `text` is full. Back to the end of a word, if there is one in its second half, with room for the dots. */
+/* `text` is full: go back to the end of a word, if there is one in its second half, and leave room for the dots. */
 static void end_at_word(char *text, size_t bytes)
 {
     if (bytes < 8) return;
@@ -66,7 +66,7 @@ void lki_names_add(char *text, size_t bytes, const char *name)
 
 enum { LONGEST = 48, NEAREST = 3, FEW = 168 };
 
-/* Small letters alone; how many. */
+/* The letters in lower case, without underscores; returns how many. */
 static int plain(const char *name, char out[LONGEST])
 {
     int count = 0;
@@ -77,7 +77,7 @@ static int plain(const char *name, char out[LONGEST])
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* How many letters have to be put in, taken out or changed. */
+/* The number of letters to insert, delete or change. */
 static int distance(const char *a, int n, const char *b, int m)
 {
     int row[LONGEST + 1];
@@ -97,7 +97,7 @@ static int distance(const char *a, int n, const char *b, int m)
 
 static bool begins(const char *a, int n, const char *b, int m) { return n >= 4 && n <= m && !memcmp(a, b, (size_t)n); }
 
-/* 0 is the same; LONGEST: nothing like it. */
+/* 0: equal; LONGEST: not similar. */
 static int unlikeness(const char *name, const char *other)
 {
     char      a[LONGEST], b[LONGEST];
@@ -126,7 +126,7 @@ const char *lki_names_near(const char *name, lki_name_at *at, const void *of, ch
     return text;
 }
 
-/* All of them; false: they do not fit. */
+/* All names; false: they do not fit. */
 static bool list_all(lki_name_at *at, const void *of, char *text, size_t bytes)
 {
     const char *name;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Made once and kept. Without memory, 0: the locale stays as it is. */
+/* Made once and kept. If there is no memory, 0: the locale does not change. */
 static locale_t plain_locale(void)
 {
     static locale_t kept;

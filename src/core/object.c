@@ -1,7 +1,8 @@
 /* Reference counts, pools and steps; see object.h for the invariants.
  *
- * Owners' lists are guarded by one lock, because an object may be freed on another thread than the one whose pool it is in. Objects
- * that die while another one is being destroyed wait in a list of the thread, so a long chain of objects needs no deep stack. */
+ * Owners' lists are guarded by one lock, because an object may be freed on a thread other than the one whose pool it is in. Objects
+ * whose last reference goes while another one is being destroyed are put in a list of the thread, so a long chain of objects needs
+ * no deep stack. */
 #include "core/object.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -12,14 +13,14 @@ enum { MAGIC_LIVE = 0x6c6b6f62, MAGIC_DEAD = 0x6c6b6465, MAGIC_STATIC = 0 };
 
 struct lki_owner {
     lki_owner  *outer;
-    lki_object *last; /* the newest; older ones behind `previous` */
+    lki_object *last; /* the newest; `previous` links to older ones */
     bool        is_step;
 };
 
 LKI_MUTEX(owners_lock);
 
 static lki_owner                library;
-static _Thread_local lki_owner *pools, *steps; /* the innermost of each */
+static _Thread_local lki_owner *pools, *steps; /* the innermost of this thread */
 
 static _Thread_local lki_object *dying; /* linked by `next` */
 static _Thread_local bool        destroying;
@@ -124,7 +125,7 @@ void lki_object_keep(void *object)
     lki_mutex_give(&owners_lock);
 }
 
-/* Without an owner (freed before, and somebody still uses it) there is nothing left to let go. */
+/* An object without an owner was freed before and still has another reference: there is nothing to drop. */
 void lk_free(void *object)
 {
     lki_object *o = object;
@@ -142,7 +143,7 @@ void lk_free(void *object)
 
 /* ---- pools and steps ------------------------------------------------------------------------------------------------------- */
 
-/* Without memory for an owner the block is still entered; what is made in it belongs to the one outside. */
+/* Without memory for an owner the block is still entered; objects made in it belong to the enclosing one. */
 static lki_block enter(lki_owner **innermost, bool is_step)
 {
     lki_owner *owner = lki_zalloc(sizeof *owner);
@@ -187,7 +188,7 @@ static bool is_open(const lki_owner *innermost, const void *owner)
     return false;
 }
 
-/* Blocks inside it that a longjmp left open are closed with it. */
+/* Inner blocks that a longjmp left open are closed with it. */
 static void leave(lki_owner **innermost, lki_block *block)
 {
     if (!block->owner || !is_open(*innermost, block->owner)) return;

@@ -5,14 +5,14 @@
  *           \_____________ objects: models, variables, kept tensors        \____ tensors and tuples made in the step
  *
  * Invariants
- * 1. An object starts with one reference, held by its owner: the innermost open step for objects of a kind that lives in steps
- *    (LKI_LIVES_IN_STEP), else the innermost open pool of the thread, else the library's pool.
- * 2. Whoever keeps a pointer to an object holds a reference (lki_retain, lki_drop). destroy() runs when the last one goes; it
- *    drops what the object itself holds, then the memory returns to lki_release().
- * 3. lk_free() drops the owner's reference early; an object is never on two owners' lists.
- * 4. A pool or step that ends lets its objects go in reverse order of creation.
- * 5. Objects with static storage have a header of zeros and are never counted, owned or destroyed.
- * 6. Safe from any thread, but a pool or step ends on the thread that opened it. */
+ *  1. An object starts with one reference, held by its owner: the innermost open step for objects of a kind that lives in steps
+ *     (LKI_LIVES_IN_STEP), else the innermost open pool of the thread, else the library's pool.
+ *  2. Code that keeps a pointer to an object holds a reference (lki_retain, lki_drop). destroy() runs when the last one is dropped;
+ *     it drops the references the object itself holds, then the memory returns to lki_release().
+ *  3. lk_free() drops the owner's reference early. An object is never in the lists of two owners.
+ *  4. A pool or step that ends drops its objects in reverse order of creation.
+ *  5. Objects with static storage have a header of zeros and are never counted, owned or destroyed.
+ *  6. Safe from any thread, but a pool or step ends on the thread that opened it. */
 #ifndef LKI_CORE_OBJECT_H
 #define LKI_CORE_OBJECT_H
 
@@ -68,12 +68,12 @@ void *lki_retain(void *object);      /* returns it; NULL is passed through */
 void  lki_drop(void *object);        /* NULL is ignored */
 void  lki_object_keep(void *object); /* from its step to the current pool */
 
-/* The pool new objects of this thread go to, so that a thread working for another one can use its pool. NULL: the library's. */
+/* The pool for new objects of this thread; a thread that works for another one can use that one's pool. NULL: the library's. */
 void *lki_pool_current(void);
 void  lki_pool_set(void *pool);
-void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one, where nobody comes back to */
+void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one */
 
-/* Let all objects of the library's pool go, in reverse order of creation. False: a pool or a step is open on this thread. */
+/* Drop all objects of the library's pool, in reverse order of creation. False: a pool or a step is open on this thread. */
 bool lki_library_close(void);
 
 bool lki_is_kind(const void *object, lki_kind kind);

@@ -2,14 +2,14 @@
  *
  * A list of axes is
  *
- *   0                      not given (a list of none, made by LK_AXES(), has the payload NONE)
- *   a plain number         a list of that one; LKI_ZERO_64: of zero
- *   63..56  55..53  52..0  several
- *   LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
+ *     0                      not given (a list of none, made by LK_AXES(), has the payload NONE)
+ *     a plain number         a list of that one; LKI_ZERO_64: of zero
+ *     63..56  55..53  52..0  several
+ *     LISTED  count-1 values each of them 53/count bits, the first lowest; count-1 = 0: the number of a kept list
  *
- * Lists whose values need more bits are kept in a ring of the last KEPT of them; asking for one that was overwritten since is an
- * error. What an object keeps (lki_axes_hold) moves to a list that only grows, equal ones once. The lists people write (axes,
- * strides, windows) need no place. */
+ * Lists whose values need more bits are kept in a ring of the last KEPT of them; reading one that was overwritten since is an
+ * error. A list that an object keeps (lki_axes_hold) is copied to an array that only grows; equal lists are stored once. Typical
+ * lists (axes, strides, windows) fit in the number and are not stored elsewhere. */
 #include "core/option.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -18,7 +18,7 @@
 #include <lockstep.h>
 #include <stdio.h>
 
-/* ---- what stands in the text of a call --------------------------------------------------------------------------------------- */
+/* ---- parsing the text of a call ---------------------------------------------------------------------------------------------- */
 
 /* One initialiser of a list: `.name = value` or `value`. Neither ends with a zero byte. */
 typedef struct item {
@@ -26,7 +26,7 @@ typedef struct item {
     size_t      name_length;
     const char *value;
     size_t      value_length;
-    bool        inside; /* a part of the member is named, not the member */
+    bool        inside; /* names a part of the member, as .input_shape.rank */
 } item;
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
@@ -39,7 +39,7 @@ static const char *skip_blanks(const char *s)
     return s;
 }
 
-/* To after the literal that begins here. */
+/* Returns the end of the literal that begins here. */
 static const char *skip_quoted(const char *s)
 {
     const char quote = *s++;
@@ -48,7 +48,7 @@ static const char *skip_quoted(const char *s)
     return *s ? s + 1 : s;
 }
 
-/* R"x(...)x": to after it. */
+/* R"x(...)x": returns its end. */
 static const char *skip_raw(const char *s)
 {
     char         end[24];
@@ -60,7 +60,7 @@ static const char *skip_raw(const char *s)
     return close ? close + strlen(end) : s + strlen(s);
 }
 
-/* A word, 1'000 or a literal with what stands before it, L"a" and R"(a)": to after it. */
+/* A word, 1'000 or a literal with its prefix, L"a" and R"(a)": returns its end. */
 static const char *skip_word(const char *s)
 {
     const bool number = *s >= '0' && *s <= '9';
@@ -70,7 +70,7 @@ static const char *skip_word(const char *s)
     return *s == '"' && last == 'R' ? skip_raw(s) : s;
 }
 
-/* To the comma that ends an initialiser, or to the end. */
+/* Returns the comma that ends an initialiser, or the end. */
 static const char *skip_value(const char *s)
 {
     for (int depth = 0; *s && (depth || *s != ',');) {
@@ -113,7 +113,7 @@ static bool contains(const item *it, const char *what)
     return false;
 }
 
-/* (lk_axes){0} and (lk_number){0} are "not given", as they always were. */
+/* (lk_axes){0} and (lk_number){0} mean "not given". */
 static bool is_literal(const item *it)
 {
     static const char *const NOTHING[] = {"(lk_axes){0}", "(lk_axis){0}", "(lk_number){0}", "(lk_integer){0}", "(lk_switch){0}"};
@@ -130,7 +130,7 @@ static bool is_plain_number(const item *it)
     return *s >= '0' && *s <= '9';
 }
 
-/* {2, 6} fills the rank with 2: sizes stand in braces of their own, {2, {6, 1}}. */
+/* {2, 6} sets the rank to 2: sizes need inner braces, {2, {6, 1}}. */
 static bool is_flat_list(const item *it)
 {
     return it->value_length && it->value[0] == '{' &&
@@ -152,14 +152,14 @@ static void mark_switch(int *member, bool literal)
     else if (*member != 0 && *member != (int)LK_OFF && *member != (int)LK_DEFAULT) *member = LK_ON;
 }
 
-/* .input_shape = 4 and .input_shape = n fill the rank and no size. */
+/* .input_shape = 4 and .input_shape = n set the rank and no size. */
 static void mark_shape(lk_shape *shape, const item *it)
 {
     if (it->inside || contains(it, "lk_shape")) return;
     if (is_plain_number(it) || is_flat_list(it) || has_no_size(shape)) shape->rank = LKI_SHAPE_NUMBER;
 }
 
-/* LK_DEFAULT and LK_OFF may stand for any option. */
+/* LK_DEFAULT and LK_OFF are valid for any option. */
 static void mark_integer(int64_t *member, bool literal)
 {
     if (*member == (int)LK_DEFAULT) *member = 0;
@@ -254,7 +254,7 @@ LKI_MUTEX(axes_lock);
 static lki_axes  ring[KEPT];
 static lki_axes *held;
 static int       held_count, held_room;
-static int64_t   ring_made; /* lists that were ever kept; number n, counted from 1, is at n % KEPT */
+static int64_t   ring_made; /* number of lists ever kept; number n, counted from 1, is at n % KEPT */
 
 static int64_t listed(int count_less_one, int64_t payload)
 {
@@ -284,7 +284,7 @@ static lki_axes kept(int64_t number)
     return a;
 }
 
-/* The place of a list in `held`, made if there is none yet; -1 without memory. */
+/* The index of a list in `held`; it is added if it is new. -1 without memory. */
 static int64_t place_of(const lki_axes *a)
 {
     int i = 0;
@@ -299,7 +299,7 @@ lk_status lki_axes_hold(lk_axes *list)
 {
     const lki_axes of = lki_axes_of(*list);
     lki_axes       a;
-    memset(&a, 0, sizeof a); /* the gap between members too: they are compared by bytes */
+    memset(&a, 0, sizeof a); /* also the gap between members: they are compared by bytes */
     a.count = of.count;
     memcpy(a.value, of.value, sizeof a.value);
     if (!is_listed(*list) || ((*list >> COUNT_AT) & 7) || *list == listed(0, NONE) || of.count < 0) return LK_OK;

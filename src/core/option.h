@@ -1,11 +1,12 @@
-/* Options of public calls (lockstep/base.h): whether one was given, and what it says.
+/* Options of public calls (lockstep/base.h): whether one was given, and its value.
  *
  * Invariants
- * 1. All bits zero is "not given". Zero that was given is a mark of its type (LKI_ZERO, LKI_ZERO_64, LKI_ZERO_REAL); lki_kw()
- *    sets it in C, a constructor in C++.
- * 2. Code that uses an option asks here and never looks at the member itself, except for switches, where `== LK_ON` and `!= LK_OFF`
- *    are right as they are.
- * 3. A list of axes is one 64-bit number (option.c says how), so that a plain number is a list of one. Inside it is an lki_axes. */
+ *  1. All bits zero is "not given". A zero that was given is a mark of its type (LKI_ZERO, LKI_ZERO_64, LKI_ZERO_REAL); lki_kw()
+ *     sets it in C, a constructor in C++.
+ *  2. Code that uses an option calls these functions and never reads the member itself, except for switches, where `== LK_ON` and
+ *     `!= LK_OFF` are correct.
+ *  3. A list of axes is one 64-bit number (option.c says how), so that a plain number is a list of one. The library works with it
+ *     as an lki_axes. */
 #ifndef LKI_CORE_OPTION_H
 #define LKI_CORE_OPTION_H
 
@@ -13,9 +14,9 @@
 #include <lockstep/error.h>
 #include <string.h>
 
-#ifndef __cplusplus /* there the options are classes, and nothing asks */
+#ifndef __cplusplus /* in C++ options are classes, and nothing calls these functions */
 
-/* By bits: where denormal numbers count as zero, the mark would be equal to it. */
+/* Compared as bits: with denormals treated as zero, the mark would be equal to it. */
 static inline uint64_t lki_number_bits(lk_number x)
 {
     uint64_t bits;
@@ -43,7 +44,7 @@ static inline int  lki_axis_or(lk_axis a, int standard)
 {
     if (a == LKI_ZERO) return 0;
     if (!lki_axis_given(a)) return standard;
-    return a < INT_MIN || a > INT_MAX ? INT_MAX : (int)a; /* a list of several is no axis: one that no tensor has */
+    return a < INT_MIN || a > INT_MAX ? INT_MAX : (int)a; /* a list of several is not an axis: return one that no tensor has */
 }
 
 #endif
@@ -54,21 +55,21 @@ typedef struct lki_axes {
     int64_t value[LK_MAX_RANK];
 } lki_axes;
 
-lki_axes lki_axes_of(lk_axes list); /* nothing for one that was not given */
+lki_axes lki_axes_of(lk_axes list); /* empty if the option was not given */
 lk_axes  lki_axes_list(const lki_axes *axes);
 
-/* A list that an object keeps: never overwritten. LK_ENOMEM. */
+/* Makes the list one that an object can keep: it is never overwritten. LK_ENOMEM. */
 lk_status lki_axes_hold(lk_axes *list);
 
-/* The place of an option in a struct of arguments. */
+/* An option's place in a struct of arguments. */
 typedef enum lki_option_type {
-    LKI_OPTION_PLAIN, /* zero is zero */
+    LKI_OPTION_PLAIN, /* a zero is not marked */
     LKI_OPTION_NUMBER,
     LKI_OPTION_INTEGER,
     LKI_OPTION_SWITCH,
     LKI_OPTION_AXIS,
     LKI_OPTION_AXES,
-    LKI_OPTION_SHAPE, /* a plain number is a mistake */
+    LKI_OPTION_SHAPE, /* a plain number is an error */
 } lki_option_type;
 
 typedef struct lki_option {
@@ -79,15 +80,15 @@ typedef struct lki_option {
 
 typedef struct lki_options {
     const char       *type;   /* "lk_dense_args" */
-    const lki_option *option; /* all members after kw_, in their order */
+    const lki_option *option; /* all members after kw_, in order */
     int               count;
 } lki_options;
 
-/* Does the text of these arguments name this option? False too where there is no text. */
+/* True if the text of these arguments names this option. False also if there is no text. */
 bool lki_option_written(const void *args, const char *type, const char *name);
 
-/* What the keyword macros pass, by the name of the struct; NULL for one there is not. The build makes the tables from the public
- * headers (tools/options-table). */
+/* The argument of the keyword macros, by the name of the struct; NULL if there is no such struct. The build makes the tables from
+ * the public headers (tools/options-table). */
 const lki_options *lki_options_find(const char *type);
 
 #endif

@@ -1,7 +1,7 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011), and normals from its words.
  *
- * The logarithm, sine and cosine below are plain double arithmetic in a written order, so that their bits do not depend on the
- * machine's mathematical library. Their error is a few units of 2^-53, far below what the one rounding to float leaves. */
+ * The logarithm, sine and cosine below are plain double arithmetic in a fixed order, so that their bits do not depend on the
+ * machine's mathematical library. Their error is a few units of 2^-53, far less than the error of the one rounding to float. */
 #include "core/random.h"
 #include <math.h>
 
@@ -68,7 +68,7 @@ static const double sine[] = {
 static const double cosine[] = {
     1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
 
-/* The point of the unit circle `turn` / 2^32 of the way round. */
+/* The point of the unit circle at the fraction `turn` / 2^32 of a full turn. */
 static void circle(uint32_t turn, double *x, double *y)
 {
     uint32_t quarter = (turn + 0x20000000) >> 30;

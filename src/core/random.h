@@ -1,6 +1,6 @@
 /* Philox4x32-10: random numbers as a pure function of a 64-bit key and a 128-bit counter, never of state or order.
  *
- * What goes into the key and the counter is decided by the caller (docs/bits.md): seed and stream name in the key; iteration, call,
+ * The caller decides what goes into the key and the counter (docs/bits.md): seed and stream name in the key; iteration, call,
  * global row and element in the counter. */
 #ifndef LKI_CORE_RANDOM_H
 #define LKI_CORE_RANDOM_H

@@ -1,15 +1,14 @@
 /* Round to nearest, whatever the caller's mode is.
  *
- * Kernels set their whole floating-point environment (lki_fp_enter() in thread.h). What is computed outside of them, on the
- * caller's thread (constants, conversions from double, schedules, results of metrics, numbers of texts), is computed by functions
- * that begin with
+ * Kernels set their whole floating-point environment (lki_fp_enter() in thread.h). Outside of them the caller's thread also
+ * computes: constants, conversions from double, schedules, results of metrics, numbers in texts. Functions that do so begin with
  *
  *     LKI_NEAREST;
  *
- * which holds until the function returns; then the mode is the caller's again. Everything called on the way, functions of the
- * user's included, runs under it. Threads of the library are started under it and keep it.
+ * which sets rounding to nearest until the function returns and then restores the caller's mode. All functions that are called
+ * meanwhile, the user's included, run in this mode. Threads of the library are started in this mode and keep it.
  *
- * It reads the mode, which takes some five nanoseconds, and sets it only where it is another. */
+ * Reading the mode takes some five nanoseconds; it is set only if it is a different one. */
 #ifndef LKI_CORE_ROUNDING_H
 #define LKI_CORE_ROUNDING_H
 
@@ -22,7 +21,7 @@ static inline int lki_rounds_to_nearest(void) { return (_mm_getcsr() & _MM_ROUND
 static inline int lki_rounds_to_nearest(void) { return fegetround() == FE_TONEAREST; }
 #endif
 
-/* The mode there was. */
+/* Returns the previous mode. */
 static inline int lki_rounding_enter(void)
 {
     if (__builtin_expect(lki_rounds_to_nearest(), 1)) return FE_TONEAREST;

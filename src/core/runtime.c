@@ -1,4 +1,4 @@
-/* Runtimes (runtime.h): the default one and its environment, those that programs make, which one a thread has selected. */
+/* Runtimes (runtime.h): the default one and its environment, those that programs make, and the one each thread has selected. */
 #include "core/runtime.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -14,7 +14,7 @@ enum { DEFAULT_LANES = 8 };
 static lk_runtime standard = {.object = {.kind = LKI_KIND_RUNTIME}, .lanes = DEFAULT_LANES, .seed = DEFAULT_SEED};
 
 static _Thread_local lk_runtime   *selected;                       /* NULL: the default one */
-static _Thread_local lki_precision own_precision = LKI_PRECISIONS; /* a strategy's */
+static _Thread_local lki_precision own_precision = LKI_PRECISIONS; /* that of the strategy */
 
 static _Thread_local lki_own_seed own_seed;
 
@@ -77,7 +77,7 @@ static void read_environment(void)
     read_precision();
 }
 
-/* That of this thread, with its settings as the environment says. */
+/* The runtime of this thread, with its settings initialised from the environment. */
 static lk_runtime *ready(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -123,7 +123,7 @@ int lk_threads(void)
     return threads ? threads : lki_cores();
 }
 
-/* Those of the process are counted once: every step asks, and the system takes its time. */
+/* The process's cores are counted once: every step asks, and the system call is slow. */
 int lki_cores(void)
 {
     static int        known;
@@ -155,7 +155,7 @@ static lk_status check_precision(const char *call, lk_precision p)
                           (int)p);
 }
 
-/* LK_PRECISION_DEFAULT is what the environment said. */
+/* LK_PRECISION_DEFAULT is the environment's setting. */
 lk_status lk_set_precision(lk_precision p)
 {
     LKI_TRY(check_precision("lk_set_precision", p));
@@ -262,7 +262,7 @@ lk_runtime *lk_runtime_kw(lk_runtime_args a)
 lk_runtime *lk_runtime_current(void) { return ready(); }
 lk_runtime *lk_runtime_default(void) { return &standard; }
 
-/* The block holds the runtime that was selected before: the one inside is known to the thread. */
+/* The block stores the runtime that was selected before; the thread stores the new one. */
 lki_block lki_runtime_enter(lk_runtime *r)
 {
     if (!lki_is_kind(r, LKI_KIND_RUNTIME)) return lki_fail(LK_EINVAL, "LK_WITH_RUNTIME: not a runtime"), (lki_block){0};

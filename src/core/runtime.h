@@ -1,10 +1,12 @@
-/* Runtimes: what calls run under (lockstep/runtime.h). Each thread has one selected; the default one where none is.
+/* Runtimes: the settings that calls run under (lockstep/runtime.h). Each thread has one selected; without a selection it is the
+ * default one.
  *
  * Invariants
- * 1. A thread that the library starts runs under the runtime of the thread that started it, and holds a reference to it; so does
- *    LK_WITH_RUNTIME. The workers of a crew hold none: they are joined when their runtime goes.
- * 2. Memory knows the account it was charged to, not the runtime: an account lives until the last block charged to it is released.
- * 3. The environment is read once, by the first question about a setting of the default runtime. */
+ *  1. A thread that the library starts runs under the runtime of the thread that started it, and holds a reference to it; so does
+ *     LK_WITH_RUNTIME. The workers of a crew hold none: they are joined when their runtime is destroyed.
+ *  2. A block of memory refers to the account it was charged to, not to the runtime: an account exists until the last block charged
+ *     to it is released.
+ *  3. The environment is read once, at the first query of a setting of the default runtime. */
 #ifndef LKI_CORE_RUNTIME_H
 #define LKI_CORE_RUNTIME_H
 
@@ -29,24 +31,24 @@ struct lk_runtime {
     void          *user; /* of run */
     lki_account   *account;
     lki_crew       crew;
-    lk_runtime    *previous, *next; /* all there are */
+    lk_runtime    *previous, *next; /* the list of all runtimes */
 };
 
-/* That of this thread. The default one is there before its environment was read. */
+/* The runtime of this thread. The default one exists before its environment is read. */
 lk_runtime *lki_runtime_now(void);
 
 /* For threads of the library: select `r`, without a reference, until it ends. NULL: the default one. */
 void lki_runtime_select(lk_runtime *r);
 
-/* How f32 is multiplied on GPUs by what runs on this thread now: the strategy's own precision, else the runtime's. */
+/* How GPUs multiply f32 for this thread now: the precision of the strategy, if it has one, else the runtime's. */
 lki_precision lki_precision_now(void);
 
-/* The own precision of the strategy this thread works for; LKI_PRECISIONS: it has none, or there is no strategy. */
+/* Set the precision of the strategy that this thread works for; LKI_PRECISIONS: it has none, or there is no strategy. */
 void          lki_precision_of_strategy(lki_precision p);
 lki_precision lki_precision_own(void);
 
-/* A seed that this thread uses instead of the runtime's, and threads that it starts or gives jobs to: a resumed training's.
- * lk_set_random_seed() sets it too where it is on. */
+/* A seed that this thread, and threads that it starts or gives jobs to, use instead of the runtime's: that of a resumed training.
+ * While it is on, lk_set_random_seed() sets it too. */
 typedef struct lki_own_seed {
     bool     on;
     uint64_t seed;
@@ -54,7 +56,7 @@ typedef struct lki_own_seed {
 lki_own_seed lki_seed_own(void);
 void         lki_seed_set_own(lki_own_seed s);
 
-/* A hook as it is now (log.c). */
+/* The current value of a hook (log.c). */
 lki_text_hook lki_hook_of(const lki_text_hook *h);
 
 /* End the idle workers of all runtimes. */

@@ -1,4 +1,4 @@
-/* SHA-256 as FIPS 180-4 writes it: blocks of 64 bytes, big-endian words; `block` holds the bytes of an unfinished one. */
+/* SHA-256 as in FIPS 180-4: blocks of 64 bytes, big-endian words; `block` holds the bytes of an unfinished one. */
 #include "core/sha256.h"
 #include <string.h>
 
@@ -33,8 +33,8 @@ static void schedule(uint32_t w[64], const uint8_t *block)
     }
 }
 
-/* One of 64 rounds: two words become new ones, and instead of moving all by a place the next round is called with the others in
- * turn. */
+/* One of 64 rounds. It changes two words. Instead of moving all words by one place, the next round is called with its arguments
+ * rotated. */
 static inline void mix(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g, uint32_t *h,
                        uint32_t add)
 {

@@ -1,5 +1,5 @@
-/* Shapes and axes. A shape that cannot be is kept recognisable: more than LK_MAX_RANK sizes give rank -1, a negative size stays as
- * it is; lki_shape_valid() refuses both. */
+/* Shapes and axes. An invalid shape stays recognisable: more than LK_MAX_RANK sizes give rank -1, a negative size is kept.
+ * lki_shape_valid() is false for both. */
 #include "core/shape.h"
 #include "core/list.h"
 #include <stdio.h>

@@ -38,11 +38,11 @@ static inline int64_t lki_size_add(int64_t a, int64_t b)
 static inline int64_t lki_ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 static inline int64_t lki_round_up(int64_t a, int64_t b) { return lki_size_mul(lki_ceil_div(a, b), b); }
 
-/* Where it must be known that a result does not fit, of operands of any sign: false, and *out is not to be used. */
+/* For callers that must know whether a result fits, with operands of any sign: false if not, and then *out must not be used. */
 static inline bool lki_size_try_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool lki_size_try_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
 
-/* The same of numbers as files have them. */
+/* The same for unsigned numbers, as in files. */
 static inline bool lki_count_try_mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
 /* The product of `count` sizes. */
@@ -54,13 +54,13 @@ static inline int64_t lki_size_product(const int64_t *size, int count)
     return product;
 }
 
-/* The same of sizes that may be -1, not known: the result is not known either then. */
+/* The same for sizes that may be -1, unknown: then the result is unknown too. */
 static inline int64_t lki_size_mul_known(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : lki_size_mul(a, b); }
 static inline int64_t lki_size_add_known(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : lki_size_add(a, b); }
 
 /* ---- bytes ---- */
 
-/* `count` things of `size` bytes; a negative count is too many. */
+/* `count` elements of `size` bytes; a negative count gives SIZE_MAX. */
 static inline size_t lki_bytes_of(int64_t count, size_t size)
 {
     size_t bytes;

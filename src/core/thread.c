@@ -58,12 +58,12 @@ int64_t lki_nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* How long a thread watches a word before it sleeps. A sleep and the wake-up after it take 5 to 20 microseconds: threads that gave
- * up sooner would fall asleep at every barrier for no better reason than that the others were just waking up (measured with two
- * threads, spins of 1, 4 and 20 microseconds: a barrier takes 900-6000, 80-400 and 40-80 nanoseconds). */
+/* How long a thread watches a word before it sleeps. Sleeping and waking up takes 5 to 20 microseconds. With a shorter time,
+ * threads would fall asleep at every barrier only because the others were still waking up (measured with two threads, spins of 1, 4
+ * and 20 microseconds: a barrier takes 900-6000, 80-400 and 40-80 nanoseconds). */
 enum { SPIN_NANOSECONDS = 20000, MOST_SPINS = 1 << 16 };
 
-/* A pause takes 4 to 140 cycles, depending on the processor; measured once, the shortest of a few tries. */
+/* A pause takes 4 to 140 cycles, depending on the processor; measured once, the shortest of a few measurements. */
 static unsigned spins_measured;
 
 static void measure_spins(void)
@@ -79,7 +79,7 @@ static void measure_spins(void)
     spins_measured = (unsigned)lki_min((int64_t)SPIN_NANOSECONDS * PAUSES / lki_max(shortest, 1), MOST_SPINS);
 }
 
-/* Spinning helps only where the one waited for has a core of its own. */
+/* Spinning helps only if the thread that is waited for has its own core. */
 static unsigned spins_for(int threads)
 {
     static pthread_once_t measured = PTHREAD_ONCE_INIT;
@@ -167,7 +167,7 @@ static lki_core_set set_of(const cpu_set_t *units)
     return s;
 }
 
-/* Those of the first thread of the process: a worker that asks is itself bound to some. */
+/* The processing units of the first thread of the process: a worker that asks is itself bound to some. */
 lki_core_set lki_process_cores(void)
 {
     cpu_set_t units;
@@ -192,7 +192,7 @@ int lki_core_count(const lki_core_set *s)
     return cores > 0 ? (int)cores : 1;
 }
 
-/* One number or range at *at, which is left after it. False: it is neither. */
+/* One number or range at *at, which is moved after it. False: there is none. */
 static bool read_range(const char **at, long *from, long *to)
 {
     char *end;
@@ -222,7 +222,7 @@ lk_status lki_cores_read(const char *call, const char *text, lki_core_set *out)
 }
 
 #ifdef __linux__
-/* The first of the processing units in `s` that share a core with `unit`, by the kernel's list of them, as "0,8-9"; -1: it has
+/* The first of the processing units in `s` that share a core with `unit`, from the kernel's list of them, as "0,8-9"; -1: it has
  * none. */
 static int first_of_core(int unit, const lki_core_set *s)
 {
@@ -280,7 +280,7 @@ void     lki_cores_bind(pthread_attr_t *attr, const lki_core_set *s) { (void)att
 #include <xmmintrin.h>
 
 enum {
-    CSR_FLAGS = 0x003f,  /* what happened, as opposed to what is wanted */
+    CSR_FLAGS = 0x003f,  /* flags that record events; the other bits are settings */
     CSR_KERNEL = 0x9fc0, /* flush to zero, denormals are zero, round to nearest, all exceptions masked */
 };
 

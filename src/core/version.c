@@ -1,4 +1,4 @@
-/* The version, from the numbers of the public header, so that there is one place to change it. */
+/* The version, from the numbers of the public header, so that it is stored in one place. */
 #include "core/base.h"
 
 #define TEXT_(x) #x

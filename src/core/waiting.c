@@ -1,4 +1,4 @@
-/* Those who wait until an object is built (waiting.h). */
+/* Objects that wait until another object is built (waiting.h). */
 #include "core/waiting.h"
 #include "core/memory.h"
 

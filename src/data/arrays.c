@@ -208,7 +208,7 @@ lk_status lk_npz_write(const char *path, lk_names names, lk_tuple tensors)
 
 /* ---- rows ---- */
 
-/* x and y alone are for training: which rows they hold, a file of one pair does not say. */
+/* x and y alone are for training: a file with one pair does not say which rows it holds. */
 static lk_status default_names(const lki_zip *z, lk_split_of split, lk_names *out)
 {
     static const char *const pair[][2] = {{"x_train", "y_train"}, {"x", "y"}, {"x_test", "y_test"}};

@@ -1,5 +1,5 @@
-/* Batch, padded batch and their reverse. What batch() makes is marked as rows of a global batch, so that sums over it have one
- * order. */
+/* Batch, padded batch and their reverse. The tensors of batch() are marked as rows of a global batch, so that sums over them have
+ * one order. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "data/resident.h"
@@ -44,7 +44,7 @@ static lk_status largest_shape(const lki_elements *rows, int column, lki_column 
     return LK_OK;
 }
 
-/* Put a smaller box at the corner of a larger one, line by line. */
+/* Copy a smaller box into the corner of a larger one, line by line. */
 static void put_box(const lk_shape *to, const lk_shape *from, int axis, size_t bytes, char *dst, const char *src)
 {
     if (axis >= from->rank - 1) {
@@ -200,7 +200,7 @@ lk_dataset *lk_dataset_padded_batch_kw(lk_batch_args a) { return batch_new(&padd
 /* ---- unbatch ---- */
 
 typedef struct unbatch_state {
-    lki_element from; /* the element whose rows are given out; {0}: none */
+    lki_element from; /* the element whose rows are returned one by one; {0}: none */
     lki_rowset *rows; /* its tensors as a set of rows */
     int64_t     next;
 } unbatch_state;

@@ -1,4 +1,4 @@
-/* Choosing the form of a function of one byte (bytes.h). */
+/* Choosing how a function of one byte is computed (bytes.h). */
 #include "data/bytes.h"
 #include "core/cpu.h"
 #include "core/thread.h"

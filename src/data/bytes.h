@@ -1,10 +1,10 @@
-/* A function of one byte, as f32: what a map makes of pictures that are kept as bytes, such as "as a float, divided by 255".
+/* A function of one byte, as f32: what a map computes from pictures that are stored as bytes, such as "as a float, divided by 255".
  *
  * Invariants
- * 1. The table of its 256 values is the definition. It is made by the ops of the map (vector.c), so a batch made through it has the
- *    bits of one that went op by op.
- * 2. A form that computes instead of looking up is used only where it gives all 256 values to the bit, which is tried when the
- *    function is made: so neither the form nor the instruction set shows in a value. */
+ *  1. The table of its 256 values is the definition. It is computed by the ops of the map (vector.c), so a batch made from it has
+ *     the bits of one that was computed op by op.
+ *  2. A formula replaces the table only if it gives exactly all 256 values, which is tested when the function is made. So neither
+ *     the formula nor the instruction set changes a value. */
 #ifndef LKI_DATA_BYTES_H
 #define LKI_DATA_BYTES_H
 
@@ -25,12 +25,12 @@ struct lki_byte_map {
     float          table[LKI_BYTE_VALUES];
     lki_bytes_form form;
     float          scale, divisor, shift;
-    bool           plain; /* the form also gives them in plain arithmetic, one by one, as a card does it */
+    bool           plain; /* plain scalar arithmetic also gives exactly these values, as on a card */
     lki_bytes_fn  *apply;
     lki_buffer    *values; /* the table, for cards; a reference, or NULL where `plain` */
 };
 
-/* Choose the form; `table` is filled in. */
+/* Choose how it is computed; `table` is filled in. */
 void lki_bytes_choose(lki_byte_map *f);
 
 lki_bytes_fn lki_bytes_avx2, lki_bytes_avx512; /* bytes_vec.c */

@@ -2,14 +2,14 @@
 #include "data/bytes.h"
 #include "kernel/cpu/vec.h"
 
-/* Its numbers, in registers: what is written could lie where they come from, for all a compiler knows. */
+/* Its numbers, in registers: the compiler must assume that dst overlaps the struct they come from. */
 typedef struct numbers {
     vec scale, shift, divisor;
 } numbers;
 
 static inline vec product(const numbers *f, vec b) { return vec_add(vec_mul(b, f->scale), f->shift); }
 
-/* A product with the reciprocal, put right by what is left over: three operations where a division takes as long as ten. */
+/* A product with the reciprocal, corrected by the remainder: three operations instead of a division, which takes as long as ten. */
 static inline vec quotient(const numbers *f, vec b)
 {
     const vec first = vec_mul(b, f->scale), left = vec_nfma(f->divisor, first, b);

@@ -1,14 +1,15 @@
 /* Cache: the first whole iteration is kept, in memory or in a file; later ones are served from there.
  *
- *     begin -- nothing kept yet --> COLLECTING -- input ended --> kept, for iterations to come
+ *     begin -- nothing kept yet --> COLLECTING -- input ended --> kept, for later iterations
  *       \____ something kept _____> SERVING
- *       \____ only looking, or another iterator writes the file at this moment ____> PASSING
+ *       \____ only looking, or another iterator is writing the file ____> PASSING
  *
  * Invariants
- * 1. What is kept is complete, or not there: an iteration that is given up keeps nothing.
- * 2. What is kept never changes. It is what the input gave in one iteration, so a shuffle below gives the same order from then
- *    on. How the input stood at that iteration's beginning (`start`) is saved with an iterator: restoring without what was kept
- *    collects it again, up to where the iterator stood; all of it where the iterator was served, because others may be, too. */
+ *  1. What is kept is complete, or does not exist: an iteration that is not finished keeps nothing.
+ *  2. What is kept never changes. It is the input's output in one iteration, so a shuffle below gives the same order from then on.
+ *     The input's state at the beginning of that iteration (`start`) is saved with an iterator. If an iterator is restored where
+ *     nothing is kept, it collects the elements again, up to the iterator's position; if the iterator was SERVING, all of them,
+ *     because other iterators may be SERVING too. */
 #include "core/lock.h"
 #include "core/memory.h"
 #include "data/cachefile.h"
@@ -25,7 +26,7 @@ typedef struct cache_node {
     lk_dataset base;
     char      *file; /* NULL: in memory */
     lki_mutex  lock; /* of what follows */
-    store     *kept; /* in memory; for good once it is there */
+    store     *kept; /* in memory; constant once it is set */
     bool       writing;
 } cache_node;
 
@@ -33,7 +34,7 @@ typedef enum mode { PASSING, COLLECTING, SERVING } mode;
 
 typedef struct cache_state {
     mode              mode;
-    int64_t           done;      /* elements given */
+    int64_t           done;      /* elements returned */
     lki_elements      collected; /* in memory */
     lki_bytes         start;
     lki_cache_writer *writer;
@@ -136,8 +137,8 @@ static lk_status cache_begin(lki_cursor *c)
 
 /* ---- collecting ---- */
 
-/* What a map makes of rows in memory by passing them on and turning bytes into floats: that is done while they are gathered, in
- * less time than the floats could be read in, and bytes take a quarter of their room. */
+/* True if a map only passes on rows in memory or turns bytes into floats. It is then applied while the rows are gathered, which
+ * takes less time than reading the floats, and bytes take a quarter of the memory. */
 static bool is_as_good(const lki_cursor *c, const lki_element *e)
 {
     const lki_rowset *s = e->set;
@@ -145,8 +146,8 @@ static bool is_as_good(const lki_cursor *c, const lki_element *e)
            lki_vector_is_direct(s->vector);
 }
 
-/* Elements are kept as they are where they lie in memory anyway; what a map would compute again is stacked, and so are rows that
- * go to a file. */
+/* Elements that are in memory anyway are kept as they are. Elements that a map would compute again are stacked, and so are rows
+ * that are written to a file. */
 static bool wants_stacking(const lki_cursor *c, const lki_element *e)
 {
     const bool to_file = ((const cache_node *)c->dataset)->file;
@@ -160,7 +161,7 @@ static lk_status keep_set(lki_cursor *c, lki_rowset *set)
     return st->writer ? lki_cache_write(st->writer, set) : LK_OK;
 }
 
-/* e[0 .. n) become rows of one set, whose home this cache is. */
+/* e[0 .. n) become rows of one set; this cache is its home. */
 static lk_status keep_rows(lki_cursor *c, int64_t n, lki_element *e, int64_t number)
 {
     lki_rowset *set;
@@ -203,8 +204,8 @@ static int64_t bytes_of(const lki_element *e)
     return bytes;
 }
 
-/* How many from e[0] on go into one block: large ones lie in large pages, but what a map computes for one is in memory several
- * times. */
+/* How many elements from e[0] on are put into one block: large blocks use large pages, but a block that a map computes is in memory
+ * several times meanwhile. */
 static int64_t block_from(const lki_cursor *c, int64_t n, const lki_element *e)
 {
     enum { MOST_BYTES = 32 << 20 };
@@ -227,8 +228,8 @@ static lk_status keep(lki_cursor *c, int64_t n, lki_element *e)
     return LK_OK;
 }
 
-/* The input ended: what was collected is kept, unless another iterator was faster; then it stays this cursor's, which others may
- * refer to. */
+/* The input ended: keep what was collected. If another iterator was faster, this cursor still holds its own, because others may
+ * refer to it. */
 static lk_status complete(lki_cursor *c)
 {
     cache_node  *n = (cache_node *)c->dataset;
@@ -320,7 +321,7 @@ static lk_status not_the_same(void)
         "lk_iterator_restore: a cached dataset has another length than when the iterator was saved; has the data changed?");
 }
 
-/* Collect again what the saved iterator had given, to the end if it was there. */
+/* Collect again what the saved iterator had returned; all of it if it was at the end. */
 static lk_status collect_again(lki_cursor *c, int64_t count)
 {
     enum { PIECE = 256 };
@@ -350,8 +351,8 @@ static lk_status restore_by_collecting(lki_cursor *c, lki_loader *l, uint64_t st
     return collect_again(c, done);
 }
 
-/* What was kept, collected by a cursor of its own: the one that did it may have been at another place, or in another pipeline.
- * Where something else is kept already, it stays this cursor's. */
+/* Restore what was kept, with a separate cursor: the one that collected it may have been at another position, or in another
+ * pipeline. If something else is kept already, this cursor holds its own. */
 static lk_status restore_kept(lki_cursor *c, lki_loader *l, uint64_t start, int64_t count)
 {
     int          shuffles = 0;

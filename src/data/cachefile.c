@@ -30,7 +30,7 @@ static const char HEAD[] = "LKCACHE2", TAIL[] = "LKCACHEF";
 
 struct lki_cache_writer {
     char       *path;
-    lki_durable file; /* under a name of its own: several processes may be at it */
+    lki_durable file; /* with a unique name: several processes may write the same cache */
     int64_t     elements;
 };
 

@@ -34,7 +34,7 @@ static bool same_sets(const lki_rowset *joined, int parts, const lki_element *pa
     return true;
 }
 
-/* The parts stay the caller's. */
+/* The parts still belong to the caller. */
 static lk_status join(zip_state *st, int parts, const lki_element *part, lki_element *out)
 {
     if (!is_aligned(parts, part)) {
@@ -222,8 +222,8 @@ lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b)
 
 /* ---- interleave ----
  *
- * Up to `cycle` datasets, made of elements of the input, are open at the same time; `block` elements are taken from each in
- * turn. One that ended leaves its slot to the dataset of the next element, whose turn is when the cycle comes round to it. */
+ * Up to `cycle` datasets, made from elements of the input, are open at the same time; `block` elements are read from each in turn.
+ * When one ends, its slot is used for the dataset of the next element, whose turn comes in the next round of the cycle. */
 
 typedef struct interleave_node {
     lk_dataset       base;
@@ -241,7 +241,7 @@ typedef struct slot {
 
 typedef struct interleave_state {
     slot    *slots;
-    int      open, at, taken; /* slots in use; whose turn it is; elements it gave in this turn */
+    int      open, at, taken; /* slots in use; the current one; elements it returned in this turn */
     uint64_t elements;        /* of the input, so far */
 } interleave_state;
 
@@ -276,7 +276,7 @@ static lk_status interleave_begin(lki_cursor *c)
     return lki_cursor_begin_inputs(c, c->turn);
 }
 
-/* What the user's function makes belongs to a pool that ends here; the dataset it returns is held. */
+/* Objects that the user's function makes belong to a pool that ends here; the dataset it returns is held. */
 static lk_status call_user(const interleave_node *n, const lki_element *e, lk_dataset **out)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];

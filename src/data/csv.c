@@ -3,9 +3,9 @@
  *     file --stream--> reader: bytes, with their line and column --> record: the fields of one line --> table: numbers and labels
  *
  * Invariants
- * 1. Of a file only one record is in memory as text, and it is bounded: MOST_TEXT bytes, MOST_FIELDS fields.
- * 2. A number is rounded once, from its decimal digits to f32, whatever the locale of the process is.
- * 3. Every complaint begins with FILE:LINE:COLUMN, the place of the first character of the field it is about. */
+ *  1. Of a file only one record is in memory as text, and it is bounded: MOST_TEXT bytes, MOST_FIELDS fields.
+ *  2. A number is rounded once, from its decimal digits to f32, whatever the locale of the process is.
+ *  3. Every error message begins with FILE:LINE:COLUMN, the position of the first character of the field it is about. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "data/data.h"
@@ -36,7 +36,7 @@ typedef struct reader {
 
 enum { END = -1 };
 
-/* The next byte without taking it; END at the file's end, and after a failure. */
+/* The next byte without consuming it; END at the file's end, and after a failure. */
 static int look(reader *r)
 {
     if (r->at < r->filled) return r->buffer[r->at];
@@ -61,7 +61,7 @@ static void skip_blanks(reader *r)
         take(r);
 }
 
-/* The byte after the next one; what is in the buffer may have to move for it. */
+/* The byte after the next one; this may move the bytes in the buffer. */
 static int look_further(reader *r)
 {
     if (r->at + 1 == r->filled) {
@@ -151,7 +151,7 @@ static bool at_field_end(reader *r)
     return c == END || c == (unsigned char)r->delimiter || at_line_end(r);
 }
 
-/* Between quotes everything counts, line ends too; a quote is written twice. */
+/* Between quotes all characters are part of the field, line ends too; a quote is written twice. */
 static lk_status read_quoted(reader *r, record *out, const field *f)
 {
     take(r);
@@ -291,7 +291,7 @@ static lk_status note_names(const record *r, layout *l)
     return l->name ? LK_OK : LK_ENOMEM;
 }
 
-/* The first line of the first file says what the others must look like. */
+/* The first line of the first file determines the layout of all others. */
 static lk_status begin_layout(const reader *f, const lk_csv_args *a, const record *r, layout *l)
 {
     l->fields = r->count;
@@ -394,7 +394,7 @@ static bool grow(void **mem, size_t bytes)
     return more;
 }
 
-/* Wide rows begin with few, so that a file of one line costs no more than its numbers. */
+/* Wide rows begin with room for few, so that a file of one line takes no more memory than its numbers. */
 static lk_status table_room(table *t, const layout *l)
 {
     if (t->rows < t->room) return LK_OK;
@@ -485,7 +485,7 @@ static lk_status read_files(const lk_csv_args *a, layout *l, table *t)
     return status;
 }
 
-/* In the locale of C, where a decimal point is a point. */
+/* In the locale "C", where the decimal point is a point. */
 static lk_status read_table(const lk_csv_args *a, layout *l, table *t)
 {
     locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -499,7 +499,7 @@ static lk_status read_table(const lk_csv_args *a, layout *l, table *t)
 
 /* ---- the dataset ---- */
 
-/* Words get their numbers by the alphabet, and become the classes of the dataset. */
+/* Words get numbers in alphabetical order, and become the classes of the dataset. */
 static lk_status name_classes(table *t, lk_names *classes)
 {
     const int    count = t->words.count;

@@ -142,7 +142,7 @@ lk_status lki_cursor_next(lki_cursor *c, int64_t want, lki_element *out, int64_t
     lk_status status = LK_OK;
     int64_t   more = 0;
     *got = 0;
-    if (!c->begun) /* what a cursor keeps goes when it stops, and it only stops when it was begun */
+    if (!c->begun) /* a cursor releases what it holds when it is stopped, and it is only stopped after begin */
         return lki_fail(LK_EFORMAT, "%s: read before it was begun: the bytes the iterator was restored from are damaged",
                         c->dataset->ops->name);
     *got = c->pending.count ? take_pending(&c->pending, want, out) : 0;

@@ -126,7 +126,7 @@ typedef struct share {
     int64_t count, index;
 } share;
 
-/* A marked shard is one of one, until several workers share the data by hint. */
+/* A marked shard selects everything, until several workers share the data by hint. */
 static share share_of(const lki_cursor *c)
 {
     const cut_node *n = (const cut_node *)c->dataset;
@@ -203,7 +203,7 @@ static lk_status repeat_next(lki_cursor *c, int64_t want, lki_element *out, int6
         st->given += (uint64_t)more;
         if (*got == want) break;
         st->done++;
-        if ((times && st->done >= times) || !st->given) break; /* nothing, for ever, is nothing */
+        if ((times && st->done >= times) || !st->given) break; /* an empty input repeated for ever is empty */
         st->given = 0;
         LKI_TRY(begin_repetition(c));
     }

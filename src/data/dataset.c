@@ -1,4 +1,4 @@
-/* Nodes: making them, and what can be said about one without reading it. */
+/* Nodes: making them, and their properties that are known without reading elements. */
 #include "core/memory.h"
 #include "core/random.h"
 #include "data/data.h"
@@ -79,7 +79,7 @@ lk_names lk_class_names(const lk_dataset *d)
     return d->classes;
 }
 
-/* ---- what an element looks like ---- */
+/* ---- types and shapes of an element ---- */
 
 static void describe(const lki_element *e, lk_element_spec *out)
 {

@@ -1,16 +1,16 @@
-/* Digits drawn on the fly: handwritten-looking, without a file, as many as are read.
+/* Digits that look handwritten, drawn when they are read: no file, and any number of them.
  *
  * A digit is one or more strokes. A stroke is a list of points on a grid of 16 x 16, two hexadecimal digits each (x to the right, y
  * down); the pen follows a smooth curve that begins at the first point, ends at the last and is drawn towards those between. A
- * point given twice makes a corner. Every row moves the points a little, pushes the plane here and there (elastic), bends, slants,
- * turns, stretches and shifts the whole, takes a pen of some width, adds a stray mark now and then, and noise to every pixel.
+ * point given twice makes a corner. Every row moves the points a little, distorts the plane (elastic), bends, slants, rotates,
+ * stretches and shifts the digit, chooses a width of the pen, sometimes adds a stray mark, and adds noise to every pixel.
  *
  * Invariants
- * 1. A row is a pure function of the seed, the split and its number: random numbers come from a counter, and only + - * / and sqrt
- *    are used, each rounded once, so the pixels are the same on every machine.
- * 2. Nothing is drawn before its bytes are needed: a shuffle holds numbers, batch() draws the rows of a batch.
- * 3. A pixel is one of 16 greys, 0, 17, ... 255, so that rows can be kept in half a byte per pixel: 60,000 of them take 23 MB. What
- *    is kept is what was drawn, to the bit. */
+ *  1. A row is a pure function of the seed, the split and its number: random numbers come from a counter, and only + - * / and sqrt
+ *     are used, each rounded once, so the pixels are the same on every machine.
+ *  2. Nothing is drawn before its bytes are needed: a shuffle holds numbers, batch() draws the rows of a batch.
+ *  3. A pixel is one of 16 greys, 0, 17, ... 255, so that rows can be kept in half a byte per pixel: 60,000 of them take 23 MB.
+ *     What is kept is exactly what was drawn. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "data/data.h"
@@ -47,16 +47,16 @@ static const char *const FORM[DIGITS][FORMS] = {
     {"d5 d0 41 31 37 58 a8 d5 d5 cb 9f", "c4 b0 40 34 59 b8 c4 c4 c8 af 5f", "d4 b1 51 35 57 b8 d5 d5 bf"},
 };
 
-/* How far rows differ. Chosen so that a linear model is right for less than 90 of 100 rows, and a small convolutional network,
- * after three epochs, for 98 to 99. */
+/* How much rows differ. Chosen so that a linear model classifies fewer than 90 of 100 rows correctly, and a small convolutional
+ * network, after three epochs, 98 to 99. */
 static const struct {
     float jitter;           /* of points, in steps of the grid */
     float push, bend;       /* of the plane, where the digit reaches from -1 to 1 */
-    float turn, slant;      /* radians, nearly */
+    float turn, slant;      /* approximately radians */
     float shift;            /* pixels */
     float wide[2], tall[2]; /* half the size of the digit, pixels */
     float width[2], ink[2]; /* half the width of the pen, pixels; the grey of its ink */
-    float marks, mark;      /* how often there is a stray mark, and how long it is, pixels */
+    float marks, mark;      /* how often there is a stray mark, and its length in pixels */
     float noise;            /* at most */
 } VARY = {.jitter = 0.4f,
           .push = 0.08f,
@@ -108,7 +108,7 @@ typedef struct pen {
     float bend[4];
     float xx, xy, x0, yx, yy, y0; /* to pixels */
     float width, ink;
-    float far[PIXELS]; /* squared distance from the pen's way, where it is near */
+    float far[PIXELS]; /* squared distance from the pen's path, near it */
 } pen;
 
 static float least(float a, float b) { return a < b ? a : b; }
@@ -123,7 +123,8 @@ static point point_around(dice *d, point at, float deviation)
 
 static point mixed(point a, point b, float t) { return (point){(1 - t) * a.x + t * b.x, (1 - t) * a.y + t * b.y}; }
 
-/* The cell of the coarse grid that holds a coordinate of -1 to 1, and how far into it, without an edge between cells. */
+/* The cell of the coarse grid that contains a coordinate of -1 to 1, and the position in it, smoothed so that there is no edge
+ * between cells. */
 static int cell_of(float x, float *part)
 {
     const float at = clamp((x + 1) * (CELLS * 0.5f), 0, CELLS - 0.001f);
@@ -177,7 +178,7 @@ static void take_pen(pen *p, dice *d)
 
 static int pixel_at(float x) { return (int)clamp(x, 0, SIDE - 1); }
 
-/* Ink ends half a pixel outside the pen's width: pixels further away stay as they are. */
+/* Ink ends half a pixel outside the pen's width: pixels further away do not change. */
 static void draw_line(pen *p, point a, point b)
 {
     const float dx = b.x - a.x, dy = b.y - a.y, scale = 1 / (dx * dx + dy * dy + 1e-6f), reach = p->width + 0.5f;
@@ -205,7 +206,7 @@ static void draw_curve(pen *p, point a, point towards, point b)
 
 static float hex(char c) { return (float)(c <= '9' ? c - '0' : c - 'a' + 10); }
 
-/* The points of a stroke, each a little beside its place; a corner stays one. Returns what follows the stroke. */
+/* The points of a stroke, each moved a little; a corner stays a corner. Returns the text after the stroke. */
 static const char *read_stroke(const char *text, dice *d, point *out, int *count)
 {
     const char *last = NULL;
@@ -217,7 +218,7 @@ static const char *read_stroke(const char *text, dice *d, point *out, int *count
     return *text ? text + 1 : text;
 }
 
-/* Through the middles between neighbouring points, except at the two ends. */
+/* The curve passes through the middles between neighbouring points, except at the two ends. */
 static void draw_stroke(pen *p, int count, const point *at)
 {
     point from = at[0];
@@ -230,7 +231,7 @@ static void draw_stroke(pen *p, int count, const point *at)
 
 /* ---- pixels ---- */
 
-/* Of 2^24, from the distance to the pen's way. */
+/* In units of 2^-24, from the distance to the pen's path. */
 static int ink_at(const pen *p, int i)
 {
     const float reach = p->width + 0.5f;
@@ -244,8 +245,8 @@ static uint8_t grey_of(int level)
     return (uint8_t)(((positive > 255 ? 255 : positive) + 8) / 17);
 }
 
-/* A byte holds the greys of one pixel of the upper half and of the one as far into the lower half, so that halves are packed and
- * unpacked eight bytes at a time. */
+/* A byte holds the greys of one pixel of the upper half and of the corresponding pixel of the lower half, so that halves are packed
+ * and unpacked eight bytes at a time. */
 static void develop(const pen *p, dice *d, uint8_t packed[HALF])
 {
     enum { AT_ONCE = 4, ZERO = 1 << 15 };
@@ -298,7 +299,7 @@ static int draw_row(uint64_t key, uint8_t packed[HALF])
 
 /* ---- the source ---- */
 
-/* What was drawn is kept, as long as that is not much: the second epoch copies. */
+/* Drawn rows are kept if they take little memory: from the second epoch on they are copied. */
 enum { MOST_KEPT = 64 << 20, NOT_DRAWN = 0, BEING_KEPT = 1, KEPT = 2 };
 
 typedef struct digits_node {
@@ -306,10 +307,10 @@ typedef struct digits_node {
     lki_column    column[2];
     uint64_t      key;
     uint8_t      *kept;  /* [rows, HALF]; NULL: too many */
-    uint8_t      *state; /* of each row, atomic: KEPT + its digit once it may be copied */
+    uint8_t      *state; /* of each row, atomic: KEPT + its digit once it can be copied */
 } digits_node;
 
-/* Whoever comes second while a row is being kept draws it, too. */
+/* A thread that needs a row while another thread keeps it draws it, too. */
 static int row_of(const digits_node *n, int64_t row, uint8_t *pixels)
 {
     uint8_t drawn[HALF], nothing = NOT_DRAWN, *state = n->kept ? &n->state[row] : NULL,

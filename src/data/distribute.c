@@ -3,8 +3,8 @@
  *     lk_distribute_dataset                  batches -> [recut | pieces] -> prefetch -> distributed    row ranges of one batch
  *     lk_distribute_datasets_from_function   batches per replica -> group -> prefetch -> distributed   R tensors
  *
- * The distributed node passes elements on; lki_deliver() makes them per-replica values, on the consumer's thread. Copying rows
- * together happens below, ahead of it.
+ * The distributed node passes elements on; lki_deliver() makes them per-replica values, on the consumer's thread. Rows are copied
+ * together below, ahead of the consumer.
  *
  * By lanes, and with one worker, nothing below the distributed node depends on the number of replicas, so an iterator saved with
  * one number of replicas can be restored with another. */
@@ -35,7 +35,7 @@ static lk_status pass_on(lki_cursor *c, int64_t want, lki_element *out, int64_t 
 
 static void destroy(lk_dataset *d) { lki_drop(((distributed_node *)d)->strategy); }
 
-/* How many rows a replica gets is known where all parts of all batches are equal. */
+/* The number of a replica's rows is known if all parts of all batches are equal. */
 static lk_status spec(lk_dataset *d, lk_element_spec *out)
 {
     const distributed_node *n = (const distributed_node *)d;
@@ -177,7 +177,7 @@ static bool is_batch(int count, lk_tensor *const *t)
     return count > 0;
 }
 
-/* With one replica, here and in all, elements are what they were; a batch's rows count as they would with several. */
+/* With a single replica in all, elements do not change; the rows of a batch are marked as with several. */
 static lk_status deliver_plain(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
     LKI_TRY(lki_element_tensors(e, out));
@@ -246,7 +246,7 @@ static lk_status check_placement(const char *call, const lk_strategy *s, lk_repl
     return check_count(call, "prefetch", lki_number(prefetch), MOST_AHEAD);
 }
 
-/* Prefetch and the distributed node on top of `below`, which is let go. */
+/* Prefetch and the distributed node on top of `below`, which is released. */
 static lk_dataset *finish(lk_strategy *s, lk_dataset *below, const lki_split *split, bool grouped, lk_auto_shard shard,
                           lk_number prefetch)
 {
@@ -263,7 +263,7 @@ static lk_dataset *finish(lk_strategy *s, lk_dataset *below, const lki_split *sp
     return &n->base;
 }
 
-/* What becomes of LK_SHARD_AUTO, and whether the pipeline allows what was asked for. */
+/* What LK_SHARD_AUTO means here, and whether the pipeline allows the requested sharding. */
 static lk_status choose_sharding(const lk_distribute_args *a, int workers, lk_auto_shard *shard)
 {
     const char *call = ops.name;
@@ -316,7 +316,7 @@ static lk_status check_split(const lk_distribute_args *a, const lki_split *s)
     return LK_OK;
 }
 
-/* Rows taken off a stream need a known batch size; without one each batch is cut evenly. */
+/* Taking rows off a stream needs a known batch size; without one each batch is divided evenly. */
 static lk_dataset *recut(lk_dataset *d, lki_split *s)
 {
     if (s->rule == LK_SPLIT_STREAM && !s->global) s->rule = LK_SPLIT_EVEN;

@@ -46,7 +46,7 @@ static bool find_feature(lki_wire record, const char *name, lki_wire *feature, b
     return found;
 }
 
-/* The last kind of list in the feature counts. */
+/* The last kind of list in the feature is the one that is used. */
 static void find_list(lki_wire feature, lki_example_list *out, bool *bad)
 {
     lki_wire_field f;
@@ -72,7 +72,7 @@ static bool count_bytes(lki_example_list *l)
     return !list.bad;
 }
 
-/* Calls `give` for each number of a list, packed or not; false when it is malformed. */
+/* Calls `give` for each number of a list, packed or not; false if it is malformed. */
 typedef void give_number(void *to, int64_t i, uint64_t value);
 
 static bool each_number(const lki_example_list *l, give_number *give, void *to, int64_t *count)

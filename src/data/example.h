@@ -1,4 +1,4 @@
-/* tf.train.Example from the inside: the values of one feature of a serialised record. */
+/* The internals of tf.train.Example: the values of one feature of a serialised record. */
 #ifndef LKI_DATA_EXAMPLE_H
 #define LKI_DATA_EXAMPLE_H
 

@@ -1,13 +1,14 @@
-/* Files from the network: mirrors tried in order, what came before continued, the digest checked, then renamed.
+/* Files from the network: mirrors are tried in order, partial downloads are continued, the digest is checked, then the file is
+ * renamed.
  *
  *     PATH.part, locked:   EMPTY --bytes--> SOME --the last byte--> WHOLE --digest right, sync, rename--> PATH
  *                            ^               | cut: the same mirror again, then the next, with Range
  *                            |_______________|_____ the server has no Range; the digest is wrong
  *
  * Invariants
- * 1. PATH has the digest that was asked for, or is not there, whatever happens; without a digest it is whole.
- * 2. One process at a time writes PATH.part; others wait for its lock, and take what it made.
- * 3. Bytes of an earlier attempt are continued only where a digest will tell whether they fit. */
+ *  1. PATH has the requested digest, or does not exist, whatever happens; without a digest it is complete.
+ *  2. One process at a time writes PATH.part; others wait for its lock, and use its result.
+ *  3. Bytes of an earlier attempt are continued only if a digest will show whether they fit. */
 #include "data/fetch.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -71,7 +72,7 @@ lk_status lki_file_digest(const char *path, bool unpacked, char hex[HEX])
     return status;
 }
 
-/* Is the file there, and what was asked for? If not, `why` says so. */
+/* True if the file exists and has the right digest. If not, `why` gives the reason. */
 static lk_status judge(const fetch *f, const char *path, bool *right, char why[REASON])
 {
     char             hex[HEX];
@@ -107,7 +108,7 @@ static int lock(int descriptor)
     return result;
 }
 
-/* The one that was waited for may have become PATH, or gone, meanwhile: then another is made. */
+/* While this process waited for the lock, another may have renamed the file to PATH, or removed it: then a new one is made. */
 static lk_status open_part(fetch *f)
 {
     for (bool mine = false; !mine;) {
@@ -166,7 +167,7 @@ static lk_status transfer(fetch *f, const char *url, lki_download *t)
     return LK_OK;
 }
 
-/* *done: the part is whole and right. LK_OK otherwise too, if another mirror may do better. */
+/* *done: the part is complete and right. LK_OK also if it is not, and another mirror may succeed. */
 static lk_status try_mirror(fetch *f, const char *url, bool *done)
 {
     lki_download t;
@@ -183,14 +184,14 @@ static lk_status try_mirror(fetch *f, const char *url, bool *done)
         if (*done) return LK_OK;
         LKI_TRY(forget_bytes(f));
         if (!t.resumed) return note_reason(f, url, why), LK_OK;
-    } /* else what an attempt before left was of another file: from the front */
+    } /* otherwise the bytes of an earlier attempt were of another file: start from the beginning */
 }
 
 static lk_status try_mirrors(fetch *f)
 {
     char why[REASON];
     bool done = false;
-    if (f->have && f->a->sha256) LKI_TRY(judge(f, f->part, &done, why)); /* it may be all but renamed */
+    if (f->have && f->a->sha256) LKI_TRY(judge(f, f->part, &done, why)); /* it may be complete but not renamed */
     for (int i = 0; i < f->a->urls.count && !done; i++) {
         lki_info("%s: fetching %s", f->how->call, f->a->urls.item[i]);
         LKI_TRY(try_mirror(f, f->a->urls.item[i], &done));
@@ -200,7 +201,7 @@ static lk_status try_mirrors(fetch *f)
                     f->a->path, f->how->advice);
 }
 
-/* ---- the whole ---- */
+/* ---- fetching ---- */
 
 static lk_status fetch_locked(fetch *f)
 {
@@ -238,7 +239,7 @@ static lk_status fetch_missing(fetch *f)
     f->part = lki_path_join(f->a->path, strlen(f->a->path), ".part");
     if (!f->part) return LK_ENOMEM;
     const lk_status status = fetch_locked(f);
-    if (f->descriptor >= 0 && !f->published && (!f->have || !f->a->sha256)) unlink(f->part); /* nothing to go on with */
+    if (f->descriptor >= 0 && !f->published && (!f->have || !f->a->sha256)) unlink(f->part); /* nothing to continue from */
     if (f->descriptor >= 0) close(f->descriptor);
     lki_release(f->part);
     return status;

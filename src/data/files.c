@@ -1,10 +1,10 @@
 /* Sources in files: TFRecords, lines of text, records of a fixed length. An element is a record's bytes.
  *
  * Invariants
- * 1. At most one file is open, besides one for elements that are asked for again.
- * 2. `at` is where the next record begins, in unpacked bytes: what a saved iterator knows.
- * 3. A record of a plain file is known by its number, file << 40 | offset, and can be read again; one of a packed file is saved
- *    by value. */
+ *  1. At most one file is open, and one more for elements that are read again.
+ *  2. `at` is where the next record begins, in unpacked bytes: this is what a saved iterator stores.
+ *  3. A record of a plain file is identified by a number, file << 40 | offset, and can be read again; one of a packed file is saved
+ *     by value. */
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/save.h"
@@ -44,7 +44,7 @@ static void reader_close(reader *r)
     *r = (reader){0};
 }
 
-/* Go on at a record; the footer's bytes are read ahead, because only the end of the file tells which they are. */
+/* Continue at a record. The footer's bytes are read ahead, because only the end of the file shows which they are. */
 static lk_status reader_seek(const files_node *n, reader *r, uint64_t at)
 {
     size_t got;

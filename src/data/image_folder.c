@@ -1,9 +1,9 @@
 /* Pictures in files: one, and a folder of folders as a dataset.
  *
  * Invariants
- * 1. Names are read when the dataset is made, in the order of their bytes; pictures where their pixels are needed: a shuffle holds
- *    numbers, batch() decodes the pictures of a batch, on several threads.
- * 2. What a row is depends on its number and the files only. If several are damaged, the first one is reported. */
+ *  1. Names are read when the dataset is made, in the order of their bytes; pictures when their pixels are needed: a shuffle holds
+ *     numbers, batch() decodes the pictures of a batch, on several threads.
+ *  2. The content of a row depends on its number and the files only. If several are damaged, the first one is reported. */
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -170,7 +170,7 @@ static lk_status list_gallery(const char *call, const char *folder, gallery *g)
     return LK_OK;
 }
 
-/* ---- a share of them ---- */
+/* ---- a fraction of them ---- */
 
 typedef struct ticket {
     uint64_t number;
@@ -183,7 +183,7 @@ static int by_number(const void *a, const void *b)
     return x->number != y->number ? (x->number < y->number ? -1 : 1) : x->index - y->index;
 }
 
-/* Every picture draws a number; the smallest go to LK_TEST. The order stays. */
+/* Every picture draws a number; those with the smallest numbers go to LK_TEST. The order does not change. */
 static lk_status keep_share(gallery *g, double share, uint64_t seed, lk_split_of split)
 {
     const int held_out = (int)(share * g->count);
@@ -235,7 +235,7 @@ static lk_status decode_row(const folder_node *n, int64_t row, float *pixels, in
     return LK_OK;
 }
 
-/* Rows are taken one by one, in order, by whichever thread is free; so those before a broken one have been taken, too. */
+/* Free threads take rows one by one, in order; so the rows before a broken one have been processed, too. */
 typedef struct work {
     const folder_node *node;
     const lki_element *e;
@@ -269,7 +269,7 @@ static void *decode_some(void *arg)
     return NULL;
 }
 
-/* This thread and others, which live as long as it takes: starting one costs little beside decoding a picture. */
+/* This thread and others, which end with the batch: starting one takes little time compared with decoding a picture. */
 static lk_status make(const lk_dataset *d, int64_t n, const lki_element *e, lk_tensor *const *out)
 {
     lki_thread thread[MOST_PARALLEL];
@@ -298,7 +298,7 @@ static void folder_destroy(lk_dataset *d)
     lki_rows_destroy(d);
 }
 
-/* Files may be other ones by the time an iteration begins: none is read early. */
+/* Files may have changed by the time an iteration begins: none is read early. */
 static const lki_dataset_ops ops = {LKI_ROWS_OPS("lk_image_folder"), .make = make, .destroy = folder_destroy};
 
 static lk_status check(const lk_image_folder_args *a)
@@ -378,7 +378,7 @@ lk_tensor *lk_image_read(const char *path, int channels)
     return t;
 }
 
-/* Rounded to the nearest, within 0 to 255; what is not a number is black. */
+/* Rounded to the nearest, within 0 to 255; NaN is black. */
 static uint8_t byte_of(float x) { return (uint8_t)(x >= 255 ? 255 : x > 0 ? x + 0.5f : 0); }
 
 static lk_status encode(const lk_tensor *t, const void *data, lki_bytes *out)

@@ -1,12 +1,14 @@
 /* Iterators: one element at a time, on the user's thread.
  *
- *     lk_next:  end the turn before -> read an element -> open a step -> hand the element over in it
+ *     lk_next:  end the previous turn -> read an element -> open a step -> make the element's tensors in it
  *
  * Invariants
- * 1. An iterator has at most one turn: a step of the thread that called lk_next(). What the user makes in it goes with it.
- * 2. A turn may end before its iterator knows, because the step around it ended. An object that lives in the step tells it.
- * 3. An iteration is counted when it begins. One that was opened early has no effect on others until then.
- * 4. An iterator that failed stays failed, and reports its first error at each call, until it is restored. */
+ *  1. An iterator has at most one turn: a step of the thread that called lk_next(). Objects that the user makes in it are freed
+ *     with it.
+ *  2. A turn may end without a call of its iterator, because the step around it ended. An object that lives in the step notifies
+ *     the iterator.
+ *  3. An iteration is counted when it begins. One that was opened early has no effect on others until then.
+ *  4. An iterator that failed stays failed, and reports its first error at each call, until it is restored. */
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -18,7 +20,7 @@
 
 typedef struct turn {
     lki_object   object;
-    lk_iterator *iterator; /* not a reference; NULL: it went */
+    lk_iterator *iterator; /* not a reference; NULL: it was freed */
 } turn;
 
 struct lk_iterator {
@@ -50,7 +52,7 @@ static void end_turn(lk_iterator *it)
     const bool open = it->turn != NULL;
     lki_mutex_give(&turns);
     if (open) lki_step_leave(&it->step);
-    lki_mutex_take(&turns); /* a step of another thread is not ours to end */
+    lki_mutex_take(&turns); /* this thread must not end a step of another thread */
     if (it->turn) it->turn->iterator = NULL;
     it->turn = NULL;
     lki_mutex_give(&turns);
@@ -134,7 +136,7 @@ static lk_status read_on_host(lk_iterator *it, lk_tuple *out)
     return status;
 }
 
-/* Pipelines work on the CPU, whatever the device of who reads from them. */
+/* Pipelines work on the CPU, whatever the current device of the reading thread is. */
 static lk_status read_element(lk_iterator *it, lk_tuple *out)
 {
     lki_device *device = lki_device_current();
@@ -151,7 +153,7 @@ static void note_failure(lk_iterator *it)
     lki_error_put(&it->error);
 }
 
-/* Eight items can be read of any tuple. */
+/* Reading the first eight items of any tuple is allowed. */
 static lk_tuple no_tensors(void)
 {
     static lk_tensor *items[8] = {&lki_poison, &lki_poison, &lki_poison, &lki_poison,
@@ -186,7 +188,7 @@ int lk_next(lk_iterator *it, lk_tuple *element)
 
 /* ---- before it begins ---- */
 
-/* One source, and each node of its line to the root stands by what it gave. */
+/* One source, and each node of its line to the root can tell whether its elements would still be the same. */
 static bool may_be_early(const lk_dataset *d)
 {
     for (; d->ops->still && d->inputs == 1; d = d->input[0])
@@ -194,7 +196,7 @@ static bool may_be_early(const lk_dataset *d)
     return d->ops->still && !d->inputs;
 }
 
-/* One element, which is returned first. It is kept below cursors that only pass elements on, and is saved there. */
+/* Makes one element, which is returned first. It is stored below cursors that only pass elements on, and is saved there. */
 static lk_status make_first(lk_iterator *it)
 {
     lki_cursor *c = it->cursor;
@@ -218,7 +220,7 @@ lk_iterator *lki_iterator_early(lk_dataset *d)
         lki_drop(it);
         it = NULL;
     }
-    lk_clear_error(); /* what went wrong will go wrong again in its time */
+    lk_clear_error(); /* the error will occur again when the iteration begins */
     lki_device_set_current(device);
     return it;
 }
@@ -259,8 +261,7 @@ lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
         return lki_fail(LK_EINVAL, "lk_iterator_save: %s",
                         it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
     if (it->failed) return lki_error_put(&it->error), it->error.code;
-    lk_status status =
-        it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache can tell what it will serve */
+    lk_status status = it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache knows what it will serve */
     if (status == LK_OK) status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
     *bytes = out.data;
     *size = out.size;

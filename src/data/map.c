@@ -1,18 +1,18 @@
-/* Map and filter: the user's function, element by element or, where it can be, over many rows at once.
+/* Map and filter: the user's function, for each element or, if possible, for many rows at once.
  *
- *     rows of a set, and a function         nothing is computed: the element becomes a row of a MAPPED set, and is computed
- *     that can run over many (vector.c)     together with its neighbours where its bytes are needed, mostly in batch()
- *     elements alike, and such a function   they are stacked, and go the same way
+ *     rows of a set, and a function         nothing is computed yet: the element becomes a row of a MAPPED set, and is computed
+ *     that can run over many (vector.c)     together with its neighbours when its bytes are needed, mostly in batch()
+ *     similar elements, same functions      they are stacked, and treated like rows
  *     anything else                         the function is called for each
  *
- * With .parallel the elements are computed by threads of this cursor, some ahead of the user, and leave in order:
+ * With .parallel the elements are computed by threads of this cursor, some ahead of the user, and are returned in order:
  *
- *     tasks, a ring:   | done | done | at work | waiting | waiting |   pulled from the input by next(), done by any worker
+ *     tasks, a ring:   | done | done | at work | waiting | waiting |   read from the input by next(), done by any worker
  *                        head                                tail
  *
  * Invariants
- * 1. `lock` guards the ring's counters, states and the error. Elements of a task belong to the worker from AT_WORK to DONE.
- * 2. The input is read by the caller of next() only. Functions are traced by it, too; workers only use what was traced. */
+ *  1. `lock` guards the ring's counters, states and the error. Elements of a task belong to the worker from AT_WORK to DONE.
+ *  2. Only the caller of next() reads the input. It also traces functions; workers only use what was traced. */
 #include "core/lock.h"
 #include "core/memory.h"
 #include "data/data.h"
@@ -29,7 +29,7 @@ typedef struct map_node {
 
 enum { MOST_FORMS = 16, ROWS_AT_ONCE = 32, MOST_PARALLEL = 256 };
 
-/* One kind of element that came along, and how the function is run on it. */
+/* One kind of element that has occurred, and how the function is run on it. */
 typedef struct form {
     lki_element like;   /* an element of it */
     lki_vector *vector; /* NULL: one by one */
@@ -61,10 +61,10 @@ typedef struct crew {
 typedef struct map_state {
     form         forms[MOST_FORMS];
     int          form_count;
-    form        *last;        /* of the element before, and the sets it was in and became */
+    form        *last;        /* of the previous element: its form, its set, and the set it was mapped to */
     lki_rowset  *of, *mapped; /* references */
     lki_elements in;          /* scratch */
-    lki_elements waiting;     /* parallel, restored: inputs that come before those of the input */
+    lki_elements waiting;     /* parallel, restored: elements to process before those of the input */
     crew        *crew;
 } map_state;
 
@@ -93,14 +93,14 @@ static lki_vector *trace(const map_node *n, const lki_element *e)
     lki_vector *v = NULL;
     lki_block   step = lki_step_enter();
     for (int i = 0; i < e->set->count; i++)
-        if (lki_element_column(e, i).is_batch) return lki_step_leave(&step), NULL; /* it may ask what its rows are */
+        if (lki_element_column(e, i).is_batch) return lki_step_leave(&step), NULL; /* it may use the rows of a batch */
     if (step.owner && lki_element_tensors(e, item) == LK_OK) v = lki_vector_of(n->fn, n->user, e->set->count, item);
     lki_step_leave(&step);
     lk_clear_error();
     return v;
 }
 
-/* The form of an element; NULL: one of too many. */
+/* The form of an element; NULL: there are too many. */
 static form *form_of(lki_cursor *c, const lki_element *e)
 {
     map_state *st = c->state;
@@ -138,7 +138,7 @@ static lk_status map_rows(lki_cursor *c, lki_vector *v, int64_t n, const lki_ele
     return LK_OK;
 }
 
-/* Elements alone, alike, from e[0] on: as rows of a set of their own. */
+/* Similar ALONE elements, from e[0] on, as rows of a new set. */
 static lk_status map_stack(lki_cursor *c, lki_vector *v, int64_t n, const lki_element *e, lki_element *out, int64_t *got)
 {
     lki_rowset *set;
@@ -192,7 +192,7 @@ static lk_status map_block(lki_cursor *c, int64_t n, const lki_element *e, lki_e
     return LK_OK;
 }
 
-/* Elements of the input: those a restored iterator left over come first. *got == 0: there are no more. */
+/* Elements of the input: those that a restored iterator had read ahead come first. *got == 0: there are no more. */
 static lk_status pull(lki_cursor *c, int64_t want, lki_element *in, int64_t *got)
 {
     lki_elements *q = &((map_state *)c->state)->waiting;
@@ -313,7 +313,7 @@ static void crew_stop(crew *w)
     lki_release(w);
 }
 
-/* Rows that are computed together form one task; others are one each. Here, on the caller's thread, functions are traced. */
+/* Rows that are computed together are one task; others are one each. Functions are traced here, on the caller's thread. */
 static lk_status fill_task(lki_cursor *c, task *t)
 {
     map_state *st = c->state;
@@ -407,7 +407,7 @@ static void map_stop(lki_cursor *c)
     lki_elements_clear(&st->waiting);
 }
 
-/* What was read ahead is saved as it came from the input; it is computed again. */
+/* Elements that were read ahead are saved as they came from the input; they are computed again. */
 static void map_save(lki_cursor *c, lki_saver *s)
 {
     map_state   *st = c->state;
@@ -428,7 +428,7 @@ static lk_status map_restore(lki_cursor *c, lki_loader *l)
     return lki_load_elements(l, INT64_MAX / 64, &((map_state *)c->state)->waiting);
 }
 
-/* Nobody has called the function for an element; what it was traced to may be another thing by now. */
+/* The function has not been called for single elements; tracing it now may give a different result. */
 static bool map_still(lki_cursor *c)
 {
     const map_node  *n = (const map_node *)c->dataset;
@@ -508,8 +508,8 @@ static lk_status filter_next(lki_cursor *c, int64_t want, lki_element *out, int6
     for (int64_t have, piece; *got < want;) {
         piece = lki_min(PIECE, want - *got);
         LKI_TRY(lki_cursor_next(c->input[0], piece, in, &have));
-        lk_status status =
-            have ? lki_elements_settle(c->dataset->ops->name, have, in) : LK_OK; /* what is looked at is computed once */
+        /* settled, so that an element that is looked at is computed only once */
+        lk_status status = have ? lki_elements_settle(c->dataset->ops->name, have, in) : LK_OK;
         for (int64_t i = 0; i < have && status == LK_OK; i++) {
             bool yes;
             status = passes((const filter_node *)c->dataset, &in[i], &yes);

@@ -1,6 +1,6 @@
-/* MNIST and Fashion-MNIST from their IDX files, which are fetched where they are missing and may be. The arrays are read when the
- * dataset is made, and shared by all its rows; scaled images are computed from the bytes when they are gathered into a batch, which
- * moves a quarter of the memory that scaled ones would. */
+/* MNIST and Fashion-MNIST from their IDX files, which are downloaded if they are missing and downloads are allowed. The arrays are
+ * read when the dataset is made, and all rows share them. Scaled images are computed from the bytes when they are gathered into a
+ * batch: this moves a quarter of the memory that scaled ones would. */
 #include "core/log.h"
 #include "core/open.h"
 #include "data/data.h"
@@ -21,7 +21,7 @@ typedef enum idx_file { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FI
 static const char *const NAME[FILES] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
                                         "t10k-labels-idx1-ubyte"};
 
-/* The digests are of the files as they are unpacked: mirrors may have packed them in their own way. */
+/* The digests are of the unpacked files: mirrors may have packed them differently. */
 typedef struct data_set {
     const char *call, *folder;
     const char *mirror[MIRRORS];
@@ -50,7 +50,7 @@ static const data_set FASHION = {
 
 typedef struct place {
     char path[MOST_PATH]; /* the folder above mnist/ and fashion-mnist/ */
-    bool named;           /* by the caller or LOCKSTEP_DATA: what is not there is a mistake; else the user's cache */
+    bool named;           /* named by the caller or LOCKSTEP_DATA: a missing file is an error; else the user's cache */
 } place;
 
 static lk_status find_place(const char *call, const char *asked, place *out)
@@ -117,7 +117,7 @@ static bool has_digest(const char *path, const char *sha256)
     return false;
 }
 
-/* A plain file that is damaged gives way to a packed one: a plain one would be found first. */
+/* A damaged plain file is replaced by a packed one, and removed: a plain file would be found first. */
 static lk_status replace_damaged(const data_set *set, idx_file file, char *path)
 {
     char         plain[MOST_PATH];
@@ -137,7 +137,7 @@ static lk_status find_file(const data_set *set, const place *at, const lk_mnist_
 {
     const bool fetches = !at->named && a->download != LK_OFF;
     if (is_there(set, at, file, path)) return fetches && a->verify == LK_ON ? replace_damaged(set, file, path) : LK_OK;
-    if (fetches) return fetch(set, file, path); /* the path is that of the last try, .gz */
+    if (fetches) return fetch(set, file, path); /* the path is that of the last attempt, .gz */
     return lki_fail(
         LK_ENOTFOUND,
         "%s: neither %s nor %s.gz is in %s/%s; put the IDX files of the data set there (train-images-idx3-ubyte, "
@@ -157,7 +157,7 @@ static lk_status check_array(const char *path, bool images, const lki_array *a)
                     images ? "[n, 28, 28]" : "[n]");
 }
 
-/* Straight into a tensor of this step: images [n, 28, 28, 1] or labels [n], u8. */
+/* Directly into a tensor of this step: images [n, 28, 28, 1] or labels [n], u8. */
 static lk_status read_tensor(const data_set *set, const place *at, const lk_mnist_args *a, idx_file file, lk_tensor **out)
 {
     char       path[MOST_PATH];
@@ -226,7 +226,8 @@ lk_dataset *lk_fashion_mnist_kw(lk_mnist_args a) { return load(&FASHION, &a); }
 
 /* ---- looking without reading ---- */
 
-/* What is after the header of an IDX file by its sizes; a packed file ends with the size of what it packs, modulo 2^32. */
+/* Sizes of the data after the header of an IDX file: as the header says, and as it is. A packed file ends with the size of its
+ * contents, modulo 2^32. */
 static lk_status sizes_of(const char *path, bool *packed, uint64_t *says, uint64_t *has)
 {
     uint8_t     head[4 + 4 * 3] = {0}, tail[4] = {0};

@@ -124,7 +124,7 @@ static lk_tuple parse(lk_tuple numbered, void *user)
     const features *fs = user;
     lk_tensor      *item[LKI_MOST_COLUMNS], *record = numbered.item[1];
     const int64_t  *number = lk_data(numbered.item[0]);
-    const void *bytes = number ? lk_data(record) : NULL; /* neither has one while it is traced, and cannot be run over many rows */
+    const void     *bytes = number ? lk_data(record) : NULL; /* neither has data while traced: not vectorised */
     if (!bytes) return (lk_tuple){0};
     if (numbered.count != 2 || record->dtype != LK_U8) {
         lki_fail(LK_EDTYPE, "%s: an element is %d tensors, the first %s; records are one tensor each, u8", CALL, numbered.count - 1,
@@ -152,7 +152,7 @@ static lk_status check_picture(const lk_feature *f)
                     CALL, f->name, lk_dtype_name(f->dtype), lki_shape_text(s, text));
 }
 
-/* As it was written: zero that was given has its mark. */
+/* As the user wrote it: a zero that was given has its mark. */
 static lk_feature as_written(const lk_feature *f)
 {
     lk_feature copy = *f;

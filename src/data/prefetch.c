@@ -29,7 +29,7 @@ enum {
 };                           /* times are compared after EVERY elements; a ratio beyond TOO_CHEAP or TOO_DEAR
                                                     * decides */
 enum { TRIED_FOR = 64 };     /* comparisons until the other way is tried again */
-enum { HANDING_ON = 20000 }; /* nanoseconds: what is made in less takes longer to pass from thread to thread */
+enum { HANDING_ON = 20000 }; /* nanoseconds: passing on an element that takes less time to make would take longer than making it */
 
 typedef struct prefetch_node {
     lk_dataset base;
@@ -38,7 +38,7 @@ typedef struct prefetch_node {
     int64_t    pace[2]; /* atomic: nanoseconds from element to element, with the thread and alone; 0: not tried */
 } prefetch_node;
 
-typedef struct line { /* between the two threads; memory of its own, because both hold on to it */
+typedef struct line { /* shared by the two threads; allocated separately, because both use it until they end */
     lki_cursor      *input;
     int              room;
     lki_mutex        lock;
@@ -55,11 +55,11 @@ typedef struct prefetch_state { /* the consumer's own */
     bool       alone;         /* the consumer makes elements itself */
     int        threads, team; /* if alone: how many threads of the team help */
     lki_thread thread;
-    int64_t    left, using; /* when it went off with an element; nanoseconds it was away since times were compared */
-    int        count;       /* elements since then; the first of all, for which buffers are filled, is not among them */
+    int64_t    left, using; /* when it took an element; nanoseconds it worked on elements since times were compared */
+    int        count;       /* elements since then; without the first one, for which buffers are filled */
     int        wait;        /* times are compared after this many elements */
-    int        compared;    /* how often, since the other way was tried */
-    int64_t    since;       /* when they were last */
+    int        compared;    /* number of comparisons since the other way was tried */
+    int64_t    since;       /* when they were last compared */
     bool       first_gone;
 } prefetch_state;
 
@@ -143,7 +143,7 @@ static lk_status line_start(lki_cursor *c)
     return LK_OK;
 }
 
-/* What it read stays in the queue. */
+/* Elements that it read stay in the queue. */
 static void line_join(prefetch_state *st)
 {
     if (!st->running) return;
@@ -184,7 +184,7 @@ static int team_now(prefetch_state *st)
     return st->team;
 }
 
-/* No thread runs: what is left in the queue, then a new one. */
+/* No thread runs: returns what is left in the queue, then makes new elements. */
 static lk_status make_alone(prefetch_state *st, lki_element *out, int64_t *got)
 {
     line   *w = st->line;
@@ -210,8 +210,8 @@ static int64_t time_of_making(line *w)
 
 static bool is_crowded(void) { return lk_threads() >= lki_cores(); }
 
-/* Which way took less time, or has not been tried for long. A few elements do not tell: the first ones find cold caches and new
- * memory. */
+/* True if making elements alone took less time, or has not been tried for long. A few elements are not enough to decide: the first
+ * ones use cold caches and new memory. */
 static bool was_faster_alone(lki_cursor *c, int64_t now)
 {
     prefetch_node  *n = (prefetch_node *)c->dataset;
@@ -288,7 +288,7 @@ static void stop(lki_cursor *c)
     lki_release(w);
 }
 
-/* While the input is not in use; the next request for an element starts the thread again. */
+/* Call this while the input is not in use; the next request for an element starts the thread again. */
 static lk_status hold(lki_cursor *c, lki_elements *ahead)
 {
     line *w = ((prefetch_state *)c->state)->line;

@@ -14,12 +14,12 @@ typedef struct recut_node {
 
 typedef struct recut_state {
     int64_t      step;
-    lki_elements rows; /* of the step being made; between steps at most one, which an empty step looked at */
+    lki_elements rows; /* of the current step; between steps at most one, which was read for an empty step */
 } recut_state;
 
 static void recut_stop(lki_cursor *c) { lki_elements_clear(&((recut_state *)c->state)->rows); }
 
-/* A step in which this worker's replicas get nothing: no rows, of the shape of the row that comes next. */
+/* A step without rows for this worker's replicas: zero rows, with the shape of the next row. */
 static lk_status no_rows(const lki_element *like, lki_rowset **out)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];
@@ -52,7 +52,7 @@ static lk_status recut_one(lki_cursor *c, lki_element *out, int64_t *got)
     *out = lki_element_alone(set);
     *got = 1;
     st->step++;
-    if (!size) return LK_OK; /* the row is for the next step */
+    if (!size) return LK_OK; /* the row belongs to the next step */
     lki_elements_drop(st->rows.count, st->rows.item);
     st->rows.count = 0;
     return LK_OK;
@@ -82,7 +82,7 @@ static lk_status recut_restore(lki_cursor *c, lki_loader *l)
     return lki_load_elements(l, 1, &((recut_state *)c->state)->rows);
 }
 
-/* Known where the number of rows is: the batches' input has it, or all batches are full. */
+/* Known if the number of rows is: it is that of the batches' input, or all batches are full. */
 static int64_t recut_cardinality(const lk_dataset *d)
 {
     const lki_split  *s = &((const recut_node *)d)->split;
@@ -261,7 +261,7 @@ static lk_tensor *empty_like(const lk_tensor *t)
     return lki_tensor_new(t->dtype, &shape);
 }
 
-/* Elements of as many replicas as there are some for; the others' places are empty. */
+/* Elements of all replicas that have one; the others get empty tensors. */
 static lk_status group_tensors(int replicas, const lki_element *e, int first, lk_tensor **item)
 {
     const int count = e[first].set->count;

@@ -14,8 +14,8 @@ typedef struct lki_residence { /* of one set in one memory */
     const void           *memory;
     bool                  refused;
     lki_buffer          **own;     /* of rows that are made: one for each column, references; NULL: twins of the set's tensors */
-    uint8_t              *made;    /* of each block of them; atomic */
-    int64_t               missing; /* blocks that are not; atomic, changed with the lock held */
+    uint8_t              *made;    /* atomic, per block: it is made */
+    int64_t               missing; /* blocks that are not made; atomic, changed with the lock held */
     int                   columns;
     void                 *first[]; /* of each column: where row 0 is */
 } lki_residence;
@@ -93,7 +93,7 @@ static lki_residence *residence_new(lki_rowset *s, lki_device *d)
     r->columns = s->count;
     lki_error_take(&before);
     r->refused = !has_room(s, d) || !(s->kind == LKI_SET_PLAIN ? copy_tensors(s, d, r) : make_rooms(s, d, r));
-    lk_clear_error(); /* then batches are made by the host */
+    lk_clear_error(); /* then the host makes batches */
     if (before.code != LK_OK) lki_error_put(&before);
     lki_tell(LKI_TOPIC_PLAN, "%s: %lld rows of %zu bytes %s", d->name, (long long)s->rows,
              s->rows ? bytes_of(s) / (size_t)s->rows : 0, r->refused ? "stay with the host" : "are kept on the card");
@@ -201,7 +201,7 @@ static int64_t mark_missing(const lki_residence *r, const lki_rowset *base, int6
     return count;
 }
 
-/* Are these rows, as far as they are rows of `base`, there? They are made if not. */
+/* True if these rows, as far as they are rows of `base`, are on the card. Makes missing ones. */
 static bool are_made(lki_rowset *base, lki_device *d, lki_residence *r, int64_t n, const lki_element *e)
 {
     if (!r->made || !__atomic_load_n(&r->missing, __ATOMIC_ACQUIRE)) return true;
@@ -239,7 +239,7 @@ typedef struct recipe {
     int32_t            begin[LKI_PICK_TABLES + 1];
 } recipe;
 
-/* Down through maps that pass on and turn bytes into floats. */
+/* Follows maps that only pass on and turn bytes into floats. */
 static bool follow_maps(recipe *r, lki_rowset *s, lki_rowset **base)
 {
     r->columns = s->count;
@@ -258,7 +258,7 @@ static bool follow_maps(recipe *r, lki_rowset *s, lki_rowset **base)
     return s->kind == LKI_SET_PLAIN || s->kind == LKI_SET_MADE;
 }
 
-/* Is t made as s is, of a set like its own? */
+/* True if t is made like s, from a set that is made alike. */
 static bool made_alike(const lki_rowset *s, const lki_rowset *t, lki_rowset **base)
 {
     for (; s->kind == LKI_SET_MAPPED && t->kind == LKI_SET_MAPPED; s = s->of, t = t->of)
@@ -319,7 +319,7 @@ static bool fill_column(const recipe *r, const column *c, lk_tensor *to, lki_pic
     return out->form != LKI_PICK_LOOKUP || out->table;
 }
 
-/* Some columns at a time. `numbers` has them on the card, where they are many. */
+/* A few columns at a time. If there are many row numbers, `numbers` has them on the card. */
 static lk_status gather_columns(const recipe *r, const int32_t *number, const lki_buffer *numbers, lk_tensor *const *item)
 {
     for (int i = 0; i < r->columns;) {
@@ -355,7 +355,7 @@ static lk_status make_tensors(const recipe *r, const int32_t *number, lki_rowset
     }
     lk_status status = send_numbers(r, number, &numbers);
     if (status == LK_OK) status = gather_columns(r, number, numbers, item);
-    lki_buffer_drop(numbers); /* the next owner of this memory uses it after the launch */
+    lki_buffer_drop(numbers); /* the next user of this memory uses it after the launch */
     if (status == LK_OK && !(*out = lki_rowset_plain(r->n, r->columns, item))) status = LK_ENOMEM;
     return status;
 }
@@ -400,7 +400,7 @@ static lk_status stack_joined(lki_device *d, int64_t n, const lki_element *e, lk
     return status;
 }
 
-/* Anything but LK_OK: the host may be able to, or knows what is wrong. */
+/* Any result but LK_OK: the host may succeed, or will report the error. */
 static lk_status stack_there(lki_device *d, int64_t n, const lki_element *e, lki_rowset **out)
 {
     return e[0].set->kind == LKI_SET_JOINED ? stack_joined(d, n, e, out) : stack_rows(d, n, e, out);

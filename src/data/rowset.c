@@ -88,7 +88,7 @@ void lki_rowset_drop(lki_rowset *s, int64_t times)
     lki_release(s);
 }
 
-/* Neighbours of one set are let go together. */
+/* Neighbours of one set are dropped together. */
 void lki_elements_drop(int64_t count, lki_element *e)
 {
     for (int64_t i = 0, n; i < count; i += n) {
@@ -342,7 +342,7 @@ static lk_status stack_made(const char *call, int64_t n, const lki_element *e, l
     return set_of(n, s->count, item, out);
 }
 
-/* What the function takes is gathered, and computed while it is: n rows of PLAIN sets. */
+/* The function's input is gathered, and the function computed at the same time: n rows of PLAIN sets. */
 static lk_status stack_through(const char *call, const lki_vector *v, int64_t n, const lki_element *e, lki_rowset **out)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];
@@ -412,7 +412,7 @@ static lk_status stack_joined(const char *call, int64_t n, const lki_element *e,
     return status;
 }
 
-/* May the two be stacked in one go? */
+/* True if the two can be stacked together. */
 static bool same_way(const lki_element *a, const lki_element *b)
 {
     if (a->set == b->set) return true;
@@ -421,7 +421,7 @@ static bool same_way(const lki_element *a, const lki_element *b)
     return a->set->kind == LKI_SET_PLAIN || a->set->parts == b->set->parts;
 }
 
-/* Those from the i-th on that can be stacked with it become rows of one PLAIN set, in `settled`. */
+/* The elements from the i-th on that can be stacked with it become rows of one PLAIN set, in `settled`. */
 static lk_status settle_like(const char *call, int64_t i, int64_t n, const lki_element *e, lki_element *scratch,
                              lki_element *settled)
 {

@@ -27,7 +27,7 @@ enum { BEGUN = 1, ENDED = 2 };
 
 void lki_save_number(lki_saver *s, uint64_t x) { lki_sink_varint(&s->sink, x); }
 
-/* It may lie on a card. */
+/* The tensor may be on a card. */
 static lk_status save_tensor(lki_sink *sink, const lk_tensor *t)
 {
     const size_t bytes = lki_bytes_of(lki_shape_size(&t->shape), lk_dtype_bytes(t->dtype));
@@ -60,7 +60,7 @@ static bool gives_again(const lki_cursor *c, const lki_element *e)
     return c->begun && c->dataset == e->set->home && (!c->dataset->ops->has || c->dataset->ops->has(c, e));
 }
 
-/* The position of the first cursor that can give an element again, and is restored before it is asked to; -1: there is none. A
+/* The position of the first cursor that can return an element again, and that is restored before it has to; -1: there is none. A
  * node that is in the pipeline twice has two cursors. */
 static int position_of(const lki_saver *s, const lki_element *e)
 {
@@ -203,7 +203,7 @@ static lk_status fail_value(const char *file)
     return file ? lki_fail(LK_EFORMAT, "%s: an element is damaged", file) : damaged("an element is not one");
 }
 
-/* A tensor takes at least three bytes, so a count that lies asks for no more memory than the bytes there are allow. */
+/* A tensor takes at least three bytes, so a wrong count requests no more memory than the remaining bytes allow. */
 lk_status lki_load_value(lki_wire *w, const char *file, lki_element *out)
 {
     uint64_t count, tag;
@@ -291,7 +291,7 @@ static lk_status load_element(lki_loader *l, int depth, lki_element *out)
 
 lk_status lki_load_element(lki_loader *l, lki_element *out) { return load_element(l, 0, out); }
 
-/* An element takes at least two bytes, so a count that lies asks for no more memory than eight times the bytes there are. */
+/* An element takes at least two bytes, so a wrong count requests at most eight times as much memory as there are bytes left. */
 lk_status lki_load_elements(lki_loader *l, int64_t most, lki_elements *out)
 {
     uint64_t n;

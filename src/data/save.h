@@ -2,8 +2,10 @@
  *
  * Rows that a cursor holds (for example in a shuffle) are written as references if they can be read again, and by value if not:
  *
- * HOME a source's element, by the source's position in the pipeline and the element's number MAPPED an element that the map at this
- * position computes from another one JOINED several elements side by side VALUE types, shapes and bytes
+ *     HOME     a source's element, by the source's position in the pipeline and the element's number
+ *     MAPPED   an element that the map at this position computes from another one
+ *     JOINED   several elements side by side
+ *     VALUE    types, shapes and bytes
  *
  * Numbers are varints. A loader checks all positions, counts and sizes against the pipeline and the bytes. */
 #ifndef LKI_DATA_SAVE_H

@@ -1,9 +1,9 @@
-/* Shuffle: a buffer of rows; a row drawn from it at random goes out, the next one of the input takes its place.
+/* Shuffle: a buffer of rows. A row is drawn from it at random and returned; the next row of the input replaces it.
  *
  * Invariants
- * 1. The order is a pure function of the seed, the shuffle's place in its pipeline, the iteration, the turn (which repetition) and
- *    the input. It does not depend on threads, timing, how many elements are asked for at a time, or what comes after it.
- * 2. Draw number d is word pair d mod 2 of Philox block d / 2. */
+ *  1. The order is a pure function of the seed, the shuffle's place in its pipeline, the iteration, the turn (which repetition) and
+ *     the input. It does not depend on threads, timing, how many elements are requested at a time, or later operations.
+ *  2. Draw number d is word pair d mod 2 of Philox block d / 2. */
 #include "core/memory.h"
 #include "core/random.h"
 #include "data/data.h"
@@ -22,7 +22,7 @@ typedef struct shuffle_state {
     lki_elements buffer; /* at = 0 */
     uint64_t     key, counter, draws;
     lki_philox   block; /* of draw draws - 1 */
-    lki_elements fresh; /* what will take the places of a block of draws */
+    lki_elements fresh; /* the replacements for a block of draws */
 } shuffle_state;
 
 static uint64_t mulhi(uint64_t a, uint64_t b)
@@ -64,7 +64,7 @@ static void stop(lki_cursor *c)
 /* Read up to `want` elements of the input to the end of a queue. */
 static lk_status read_more(lki_cursor *c, int64_t want, lki_elements *q)
 {
-    enum { PIECE = 1 << 16 }; /* a buffer larger than the data takes no more room than the data */
+    enum { PIECE = 1 << 16 }; /* a buffer larger than the data takes no more memory than the data */
     for (int64_t got; want > 0 && !c->input[0]->ended; want -= got) {
         int64_t piece = lki_min(want, PIECE);
         LKI_TRY(lki_elements_reserve(q, piece));
@@ -75,9 +75,8 @@ static lk_status read_more(lki_cursor *c, int64_t want, lki_elements *q)
     return LK_OK;
 }
 
-/* Which place is drawn next does not depend on what was drawn before, so a few draws are made ahead: the places, all over a large
- * buffer, are on their way to the cache while the first are emptied. A place that is emptied gets a fresh element, or the last
- * one. */
+/* Which place is drawn next does not depend on earlier draws, so a few draws are made ahead: places, which may be anywhere in a
+ * large buffer, are prefetched while the first ones are emptied. An emptied place gets a fresh element, or the last one. */
 enum { DRAWS_AHEAD = 64 };
 
 static int64_t draw_some(shuffle_state *st, int64_t want, int64_t *place)
@@ -117,7 +116,7 @@ static lk_status next(lki_cursor *c, int64_t want, lki_element *out, int64_t *go
     return LK_OK;
 }
 
-/* Between calls all fresh ones have found a place: each took that of an element that went out. */
+/* Between calls `fresh` is empty: each fresh element has replaced one that was returned. */
 static void save(lki_cursor *c, lki_saver *s)
 {
     const shuffle_state *st = c->state;

@@ -251,7 +251,8 @@ static int64_t generator_cardinality(const lk_dataset *d)
     return LK_UNKNOWN;
 }
 
-/* *made: there was an element `number`. What the function made goes with this step, but for what the element holds. */
+/* *made: there was an element `number`. Tensors that the function made are freed with this step, except those that the element
+ * holds. */
 static lk_status generate(const generator_node *n, int64_t number, lki_element *out, bool *made)
 {
     lk_tuple  t = {0};

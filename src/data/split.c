@@ -30,7 +30,7 @@ static int64_t part_begin(const lki_split *s, int64_t rows, int i)
     return lki_min(rows, begin);
 }
 
-/* Workers that share a batch take turns in it; lanes belong to replicas by their number. */
+/* Workers that share a batch alternate in it; a replica's number determines its lanes. */
 static int part_number(const lki_split *s, int j)
 {
     return s->rule == LK_SPLIT_LANES ? s->worker * s->replicas + j : j * s->workers + s->worker;

@@ -1,7 +1,7 @@
-/* How a batch is cut over replicas: arithmetic only.
+/* How a batch is divided over replicas: arithmetic only.
  *
- * N replicas in all, R of them here: this worker is number w of W = N / R. Workers share the batches (each has all rows and
- * keeps its own), or each has rows of its own and uses as many of them in a step as its replicas need. */
+ * N replicas in all, R of them here: this worker is number w of W = N / R. Either workers share the batches (each has all rows and
+ * uses some), or each has separate rows and uses as many of them in a step as its replicas need. */
 #ifndef LKI_DATA_SPLIT_H
 #define LKI_DATA_SPLIT_H
 
@@ -14,7 +14,7 @@ typedef struct lki_split {
     int           workers, worker; /* W, w */
     int           lanes;           /* V */
     int64_t       global;          /* G; 0: not known */
-    bool          shared;          /* workers see the same batches; always with one */
+    bool          shared;          /* workers read the same batches; always true with one */
 } lki_split;
 
 typedef struct lki_cut {
@@ -25,13 +25,13 @@ typedef struct lki_cut {
 /* Part i of n of G rows, the larger ones first. */
 static inline int64_t lki_fill_size(int64_t global, int n, int i) { return global / n + (i < global % n); }
 
-/* cut[0 .. R) of a step of `rows` rows. `tag`: what the rows were cut off with, 0 when they are a whole batch. */
+/* cut[0 .. R) of a step of `rows` rows. `tag`: that of the element the rows are from, 0 if they are a whole batch. */
 void lki_split_rows(const lki_split *s, int64_t rows, int64_t tag, lki_cut *cut);
 
-/* The same rows as by lanes? */
+/* True if the rows are the same as by lanes. */
 bool lki_split_is_lanes(const lki_split *s, int64_t rows, const lki_cut *cut);
 
-/* Rows of step number `step` where rows are taken off a stream; steps repeat after lki_split_steps(). */
+/* Rows of step number `step` if rows are taken off a stream; they repeat after lki_split_steps(). */
 int64_t lki_split_step_rows(const lki_split *s, int64_t step);
 int     lki_split_steps(const lki_split *s);
 

@@ -34,7 +34,7 @@ enum {
 enum { HTTP = 1 << 0, HTTPS = 1 << 1, LOCAL_FILE = 1 << 10 };
 enum { RESPONSE_CODE = 0x200000 + 2, GLOBAL_ALL = 3, ERROR_SIZE = 256 };
 
-/* Results of a transfer that are distinguished. */
+/* Results of a transfer that this file handles separately. */
 enum {
     OK = 0,
     HTTP_2_ERROR = 16,
@@ -104,7 +104,7 @@ static long response_code(const running *r)
     return code;
 }
 
-/* Before the first byte: does it follow what is there, or is it the first of all? */
+/* At the first byte: checks whether it continues the existing bytes, or is the first of the file. */
 static bool place_first_byte(running *r)
 {
     lki_download *t = r->t;
@@ -136,7 +136,7 @@ static size_t take_bytes(char *data, size_t size, size_t count, void *user)
     return size * count;
 }
 
-/* Called about once a second, also while nothing comes. */
+/* Called about once a second, also while nothing arrives. */
 static int look_at_clock(void *user, int64_t all, int64_t have, int64_t up_all, int64_t up_have)
 {
     running *r = user;

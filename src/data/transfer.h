@@ -28,7 +28,7 @@ typedef struct lki_download {
     char       why[256]; /* unless DONE: in words */
 } lki_download;
 
-/* Is libcurl here? */
+/* True if libcurl is available. */
 bool lki_transfer_possible(void);
 
 /* LK_OK, and the result in t->ending; LK_EUNSUPPORTED if libcurl is missing or too old, and LK_EIO if the file cannot be written,

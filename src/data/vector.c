@@ -1,18 +1,18 @@
 /* A function on one element, run over the rows of many at once.
  *
- * The function is run once on stand-ins while its ops are recorded. If each of them treats the entries of a new leading axis alike,
- * the recorded ops are applied again to tensors that have one more axis in front, and give the bits of row after row:
+ * The function is run once on placeholders while its ops are recorded. If each of them treats the entries of a new leading axis
+ * alike, the recorded ops are applied again to tensors that have one more axis in front, and give the same bits as row after row:
  *
- *   element by element   operands that depend on the element have one rank, so the new axes meet; constants have no higher one, so
- *                        they broadcast after it
- *   reshape              the new axis is put before the shape
- *   one_hot              works on the last axis
+ *     element by element   operands that depend on the element have one rank, so the new axes match; constants have no higher rank,
+ *                          so they broadcast after it
+ *     reshape              the new axis is put before the shape
+ *     one_hot              works on the last axis
  *
- * Many functions only pass tensors on and turn bytes into floats. Their results are noted by where they come from (`direct`), so
- * that rows can be gathered and computed in one go, without the tensors in between.
+ * Many functions only pass tensors on and turn bytes into floats. For these it is recorded which input each result comes from
+ * (`direct`), so that rows can be gathered and computed in one pass, without tensors in between.
  *
- * Anything else (sums, products, slices, variables, values looked at) is refused while it is recorded; the function is then
- * called row by row instead. */
+ * If the function does anything else (sums, products, slices, variables, reading values), recording fails; the function is then
+ * called for each row instead. */
 #include "core/memory.h"
 #include "data/bytes.h"
 #include "op/record.h"
@@ -155,7 +155,7 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
     }
     lk_tuple in = lki_tuple_new(v->inputs, stand_in);
     if (!in.count) return LK_ENOMEM;
-    lki_recording_pause(); /* a tape of this thread has nothing to do with stand-ins */
+    lki_recording_pause(); /* a tape of this thread must not record placeholders */
     lki_tracer_set(&v->tracer);
     lk_tuple out = fn(in, user);
     lki_tracer_set(NULL);
@@ -167,8 +167,7 @@ static lk_status record(lki_vector *v, lk_fn fn, void *user, lk_tensor *const *e
 
 static lk_status run_action(const action *a, const lki_attr *attr, lk_tensor *const *value, lk_tensor **out);
 
-/* The one value an action works on, element by element; -1: there are several, or constants that have an element for each of its
- * own. */
+/* The one value that an action works on, element by element; -1: there are several, or constants with more than one element. */
 static int only_operand(const lki_vector *v, const action *a)
 {
     int value = -1;
@@ -187,7 +186,8 @@ static bool passes_on(const action *a)
     return a->op == LKI_OP_reshape || a->op == LKI_OP_identity || a->op == LKI_OP_stop_gradient;
 }
 
-/* The input that a value is made of, and the actions on the way; *computes: some of them change it. -1: none, or more than one. */
+/* The input that a value is computed from, and the actions on the path; *computes: some of them change values. -1: none, or more
+ * than one. */
 static int follow(const lki_vector *v, int value, bool *on_the_way, bool *computes)
 {
     while (value >= v->inputs) {
@@ -199,8 +199,8 @@ static int follow(const lki_vector *v, int value, bool *on_the_way, bool *comput
     return value;
 }
 
-/* All bytes through the actions on the way: the definition of the function. Each of them works element by element, so a line of 256
- * does for rows of any shape and size; those that only give another shape have nothing to do. */
+/* All bytes through the actions on the path: the definition of the function. Each of them works element by element, so a row of 256
+ * is enough for rows of any shape and size; actions that only reshape are skipped. */
 static lk_status fill_table(const lki_vector *v, int input, int output, const bool *on_the_way, lki_byte_map *f)
 {
     const lk_shape line = {1, {LKI_BYTE_VALUES}};
@@ -218,7 +218,7 @@ static lk_status fill_table(const lki_vector *v, int input, int output, const bo
     return status;
 }
 
-/* Without memory for the table no card uses it. */
+/* Without memory for the table, cards do not use it. */
 static void choose_form(lki_byte_map *f)
 {
     lki_bytes_choose(f);
@@ -253,7 +253,7 @@ static void forget_sources(lki_vector *v)
     v->direct = NULL;
 }
 
-/* Without memory for it the function is as good, only slower. */
+/* Without memory for this the function still works, only slower. */
 static void find_sources(lki_vector *v)
 {
     v->direct = lki_zalloc_array(v->outputs, sizeof *v->direct);
@@ -276,7 +276,7 @@ int lki_vector_source(const lki_vector *v, int i, const lki_byte_map **bytes)
 
 /* ---- making ---- */
 
-/* `runs`: it will be run, not only looked at. */
+/* `runs`: it will be run, not only compared. */
 static lki_vector *vector_new(lk_fn fn, void *user, int count, lk_tensor *const *example, bool runs)
 {
     lki_vector *v = lki_zalloc(sizeof *v);
@@ -291,7 +291,7 @@ static lki_vector *vector_new(lk_fn fn, void *user, int count, lk_tensor *const 
     if (status == LK_OK && runs) find_sources(v);
     lki_step_leave(&step);
     if (status == LK_OK) return v;
-    lk_clear_error(); /* what went wrong will go wrong again when the function runs as it is */
+    lk_clear_error(); /* the error will occur again when the function is called for a row */
     lki_vector_drop(v);
     return NULL;
 }

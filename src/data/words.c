@@ -7,7 +7,7 @@
 
 static uint64_t hash_of(const char *text)
 {
-    static const char here; /* where the system put it */
+    static const char here; /* its address differs from process to process */
     uint64_t          h = (uint64_t)(uintptr_t)&here * UINT64_C(0x9e3779b97f4a7c15);
     for (; *text; text++) {
         h = (h ^ (unsigned char)*text) * UINT64_C(0xff51afd7ed558ccd);
@@ -16,7 +16,7 @@ static uint64_t hash_of(const char *text)
     return h ^ h >> 32;
 }
 
-/* The slot that has the word, or the free one where it belongs. */
+/* The slot of the word, or a free one for it. */
 static int *slot_of(const lki_words *w, const char *text)
 {
     size_t at = (size_t)hash_of(text) & (size_t)(w->slots - 1);

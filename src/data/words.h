@@ -1,4 +1,4 @@
-/* Words as numbers: each gets the next one when it first appears; in the end they are sorted. */
+/* Words as numbers: each new word gets the next number; in the end they are sorted. */
 #ifndef LKI_DATA_WORDS_H
 #define LKI_DATA_WORDS_H
 
@@ -7,13 +7,13 @@
 typedef struct lki_words {
     char **text; /* by number */
     int    count, room;
-    int   *slot; /* a table by hash, `slots` a power of two: number + 1, or 0 where none is */
+    int   *slot; /* a table by hash, `slots` a power of two: number + 1, or 0 if empty */
     int    slots;
 } lki_words;
 
 lk_status lki_words_number(lki_words *w, const char *text, int64_t *out);
 
-/* All of them in the order of their bytes, in `sorted`, and in rank[number] the place of each; both have room for `count`. */
+/* All words in the order of their bytes, in `sorted`, and in rank[number] the place of each; both have room for `count`. */
 void lki_words_sort(const lki_words *w, const char **sorted, int64_t *rank);
 void lki_words_free(lki_words *w);
 

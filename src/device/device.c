@@ -11,7 +11,7 @@
 static _Thread_local lki_device *current;
 LKI_MUTEX(twins_lock);
 
-static lki_device    *first; /* of a thread that was told nothing */
+static lki_device    *first; /* of a thread that set none */
 static pthread_once_t first_once = PTHREAD_ONCE_INIT;
 
 static void choose_first(void)
@@ -123,7 +123,8 @@ static lki_buffer *held_no_more(lki_buffer *b, lki_buffer *t)
     return t;
 }
 
-/* With the lock held: is it this thread that brings a twin up to date? Else another does, and is waited for without the lock. */
+/* With the lock held: true if this thread has to bring the twin up to date. Otherwise another thread is doing so; wait for it
+ * without the lock. */
 static bool begins_to_carry(lki_buffer *t)
 {
     while (t->old && t->carried) {
@@ -136,7 +137,7 @@ static bool begins_to_carry(lki_buffer *t)
     return t->old;
 }
 
-/* With the lock held, which is given back while bytes are carried. */
+/* With the lock held; it is released while bytes are copied. */
 static lk_status bring_up_to_date(lki_buffer *t, const lki_buffer *b)
 {
     if (!begins_to_carry(t)) return LK_OK;
@@ -155,7 +156,7 @@ static void *twin_at(lki_buffer *b, lki_device *device, bool hold)
     if (lki_same_memory(b->device, device)) return b->data;
     lki_mutex_take(&twins_lock);
     lki_buffer *gone = NULL, *t = twin_for(b, device);
-    if (t) t->held++; /* it stays while its bytes come */
+    if (t) t->held++; /* the hold keeps the twin while its bytes arrive */
     const bool good = t && bring_up_to_date(t, b) == LK_OK;
     void      *data = good ? t->data : NULL;
     if (t && !(good && hold)) gone = held_no_more(b, t);
@@ -190,7 +191,7 @@ static int64_t aged; /* atomic */
 
 int64_t lki_buffer_aged(void) { return __atomic_load_n(&aged, __ATOMIC_ACQUIRE); }
 
-/* With the lock held: take out those nobody holds; the others are out of date. */
+/* With the lock held: remove and return the twins that no caller holds; the others are marked out of date. */
 static lki_buffer *take_twins(lki_buffer *b)
 {
     lki_buffer *kept = NULL, *taken = NULL;

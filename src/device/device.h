@@ -2,16 +2,17 @@
  * for testing everything above it.
  *
  * Invariants
- * 1. A device is one of a fixed set made at start-up of its backend and lives as long as the process.
- * 2. Devices of one `memory` reach each other's buffers: the logical CPU devices of the machine, the logical GPUs of a card.
- * 3. A buffer is a block of one device's memory, its home, with a reference count; the block goes with the last reference. Copies
- *    of it in other memories, its twins, are made when somebody there asks (lki_buffer_at), are as new as the home, and go with it.
- *    Whoever changes the home says so (lki_buffer_changed), and they are forgotten.
- * 4. A twin that somebody holds (lki_buffer_hold) is not forgotten but out of date, and brought up to date in place when somebody
- *    asks: its address stays.
- * 5. A device may do its work after the call that gave it. Such work has a number, and a buffer knows the number of the work that
- *    writes it: until that is done the buffer is pending. Copying it to another memory settles it (lki_buffer_settle): waits for
- *    the work, and fails with the error the work met. */
+ *  1. The set of devices is fixed when their backend starts. A device lives as long as the process.
+ *  2. Devices with the same `memory` can use each other's buffers: the logical CPU devices of the machine, the logical GPUs of a
+ *     card.
+ *  3. A buffer is a block of one device's memory, its home, with a reference count. The block is freed with the last reference.
+ *     Copies in other memories, its twins, are made when a caller asks for the buffer there (lki_buffer_at). They have the same
+ *     bytes as the home and are freed with it. Code that changes the home calls lki_buffer_changed, which drops the twins.
+ *  4. A twin that a caller holds (lki_buffer_hold) is not dropped when the home changes. It is out of date, and the next request
+ *     brings it up to date in place: its address does not change.
+ *  5. A device may do its work after the call that submitted it. Such work has a number, and a buffer stores the number of the work
+ *     that writes it: until that work is done the buffer is pending. Copying it to another memory settles it (lki_buffer_settle):
+ *     this waits for the work, and returns the error that the work met. */
 #ifndef LKI_DEVICE_H
 #define LKI_DEVICE_H
 
@@ -36,7 +37,7 @@ struct lki_device {
     lki_device_kind       kind;
     const char           *name; /* "CPU:0" */
     const lki_device_ops *ops;
-    const void           *memory; /* to compare */
+    const void           *memory; /* compared for equality */
     void                 *card;   /* of a GPU (gpu/gpu.h) */
 };
 
@@ -45,43 +46,44 @@ struct lki_device_ops {
     void (*release)(lki_device *, void *mem, size_t bytes);
     lk_status (*copy)(lki_device *, void *dst, const void *src, size_t bytes); /* within its memory */
     lk_status (*write)(lki_device *, void *dst, const void *host,
-                       size_t bytes); /* from the host's memory; it is read when this returns */
+                       size_t bytes); /* from the host's memory, which has been read when this returns */
     lk_status (*read)(lki_device *, void *host, const void *src,
-                      size_t bytes); /* to it, when all work given to the device is done */
+                      size_t bytes); /* to the host's memory, after all work submitted to the device */
     lk_status (*peer)(lki_device *, void *dst, lki_device *from, const void *src,
                       size_t bytes); /* from another memory of this kind; NULL: through the host */
 
-    /* What some devices can do beside that; NULL: this one cannot. */
-    size_t (*room)(lki_device *);                               /* bytes it could give now */
-    lk_status (*limit)(lki_device *, size_t bytes);             /* never have more than these */
+    /* Optional functions; NULL: the device does not have them. */
+    size_t (*room)(lki_device *);                               /* bytes it could allocate now */
+    lk_status (*limit)(lki_device *, size_t bytes);             /* never allocate more than these */
     lk_status (*gather)(lki_device *, const struct lki_pick *); /* batches of rows that lie in its memory (pick.h) */
-    void (*words)(lki_device *, char *text, size_t size);       /* what it is */
+    void (*words)(lki_device *, char *text, size_t size);       /* a description of the device */
 
-    /* Of a device whose work has numbers, all three; without them its work is done when the call that gave it returns. */
+    /* For a device whose work has numbers, all three. On other devices work is done when the call that submitted it returns. */
     int64_t (*given)(lki_device *); /* the last number */
     bool (*pending)(lki_device *, int64_t work);
-    lk_status (*settle)(lki_device *, int64_t work); /* wait for this work and what was given before it; an error they met */
+    lk_status (*settle)(lki_device *, int64_t work); /* wait for this work and all before it; returns an error they met */
 
     /* Of a device whose work may wait for other devices: from now on a thread that waits for this one waits for the bond first, or
      * no longer does. The bond stays valid until then. */
     void (*watch)(lki_device *, const lki_bond *, bool watch);
 };
 
-#define LKI_ALL_WORK INT64_MAX /* in place of a number: whatever was given so far */
+#define LKI_ALL_WORK INT64_MAX /* in place of a number: all work submitted so far */
 
 lki_device *lki_device_cpu(void); /* CPU:0 */
 
 /* Logical CPU devices: they share the memory, and divide the cores, of the one CPU. LOCKSTEP_CPU_DEVICES, 1 by default. */
 enum { LKI_MOST_CPU_DEVICES = 1024 };
 int         lki_cpu_devices(void);
-lki_device *lki_device_cpu_at(int index);     /* NULL: there is no such one */
-void        lki_cpu_devices_raise(int count); /* have at least so many */
-void        lki_cpu_devices_fix(void);        /* so many and no more: the user said so */
+lki_device *lki_device_cpu_at(int index);     /* NULL: there is no such device */
+void        lki_cpu_devices_raise(int count); /* raise the number of devices to at least count */
+void        lki_cpu_devices_fix(void);        /* exactly count devices from now on: the user said so */
 bool        lki_cpu_devices_fixed(void);
 
 lki_device *lki_device_null(void);
 
-/* Where this thread's ops run and its new variables go; at first the CPU, or what LOCKSTEP_DEVICE names, as GPU:0. */
+/* Where this thread's ops run and where its new variables are. Initially the CPU, or the device that LOCKSTEP_DEVICE names, as
+ * GPU:0. */
 lki_device *lki_device_current(void);
 void        lki_device_set_current(lki_device *device);
 
@@ -93,7 +95,8 @@ static inline bool lki_on_host(const lki_device *d) { return d->memory == lki_de
 /* The device itself, if the host can read and write its memory, else the CPU. */
 static inline lki_device *lki_host_of(lki_device *d) { return lki_on_host(d) ? d : lki_device_cpu(); }
 
-/* Where a thread at `now` works for `wanted`: there, but memory of the host is one place, which a thread need not leave. */
+/* The device on which a thread whose current device is `now` works for `wanted`: that device; but all devices in the host's memory
+ * count as one, and between those a thread stays where it is. */
 static inline lki_device *lki_device_for(lki_device *wanted, lki_device *now)
 {
     return lki_on_host(wanted) && lki_on_host(now) ? now : wanted;
@@ -101,63 +104,64 @@ static inline lki_device *lki_device_for(lki_device *wanted, lki_device *now)
 
 /* ---- by name (names.c): "GPU:1" is index 1 of type "GPU" ---- */
 
-const char *lki_device_type(const char *text);          /* the type that is called so, in any case of letters; or NULL */
+const char *lki_device_type(const char *text);          /* the type with this name, in upper or lower case; or NULL */
 int         lki_device_count(const char *type);         /* NULL: of all types */
-lki_device *lki_device_at(const char *type, int index); /* NULL: there is none; type NULL: those of all types in one row */
+lki_device *lki_device_at(const char *type, int index); /* NULL: there is none; type NULL: all types are numbered together */
 lki_device *lki_device_named(const char *name);         /* "GPU:1"; NULL: there is none */
-const char *lki_device_best_type(void);                 /* what a strategy gets that names no device */
-const char *lki_device_why(const char *type);           /* one line: what was found, or how to have more */
-lk_status   lki_devices_split(int parts, size_t limit); /* every device that can be cut becomes so many logical ones */
-void        lki_devices_note(char *text, size_t size);  /* a line about devices that were looked for at run time */
+const char *lki_device_best_type(void);                 /* for a strategy that names no device */
+const char *lki_device_why(const char *type);           /* one line: which were found, or how to get more */
+lk_status   lki_devices_split(int parts, size_t limit); /* divide each device that can be divided into `parts` logical ones */
+void        lki_devices_note(char *text, size_t size);  /* a line about devices that are found at run time */
 
 typedef struct lki_buffer {
     int                refs; /* atomic */
     size_t             bytes;
     lki_device        *device;
     void              *data;
-    int64_t            work;              /* the number of the work of its device that writes it; 0: it is written */
+    int64_t            work;              /* the number of the work of its device that writes it; 0: that is done */
     struct lki_buffer *twins;             /* copies in other memories, a list; guarded by a lock of device.c */
-    int                held;              /* of a twin: by how many; likewise */
-    bool               old;               /* of a twin that is held: the home has changed since; likewise */
+    int                held;              /* of a twin: how many callers hold it; under the same lock */
+    bool               old;               /* of a twin that is held: the home has changed since; under the same lock */
     unsigned           carried, sleepers; /* of a twin: a thread is copying the home to it; others wait on this word */
 } lki_buffer;
 
 lki_buffer *lki_buffer_new(lki_device *device, size_t bytes);   /* one reference; NULL and an error when there is no memory */
-lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes); /* without memory: its data is NULL until it is given a block */
+lki_buffer *lki_buffer_empty(lki_device *device, size_t bytes); /* without memory: its data is NULL until it gets a block */
 lki_buffer *lki_buffer_retain(lki_buffer *b);
 void        lki_buffer_drop(lki_buffer *b); /* NULL is ignored */
 
-/* Is the work that writes it not known to be done? Settling waits for it; an error the work met is this call's. */
+/* True if the work that writes it may still be running. Settling waits for that work and returns an error it met. */
 static inline bool      lki_buffer_pending(const lki_buffer *b) { return b->work && b->device->ops->pending(b->device, b->work); }
 static inline lk_status lki_buffer_settle(const lki_buffer *b)
 {
     return b->work ? b->device->ops->settle(b->device, b->work) : LK_OK;
 }
 
-/* Where its bytes are for `device`: at home, or in a twin as new as the home. NULL and an error when there is no memory for one. */
+/* Address of its bytes for `device`: at home, or in a twin that is up to date. NULL and an error when there is no memory for
+ * one. */
 void *lki_buffer_at(lki_buffer *b, lki_device *device);
 
-/* The home was, or is about to be, written. Nobody may be reading a twin. */
+/* The home was, or is about to be, written. No thread may be reading a twin. */
 void lki_buffer_changed(lki_buffer *b);
 
-/* The same as lki_buffer_at, and it stays there until as many let it go as held it. At home nothing is to be held. */
+/* As lki_buffer_at, and the bytes stay at that address until each hold was released. For the home device nothing is held. */
 void *lki_buffer_hold(lki_buffer *b, lki_device *device);
 void  lki_buffer_let_go(lki_buffer *b, const lki_device *device);
 
 /* A number that grows whenever a held twin of any buffer gets out of date. */
 int64_t lki_buffer_aged(void);
 
-/* A held twin was given the same new bytes as the home, by work on its own device. */
+/* A held twin received the same new bytes as the home, from work on its own device. */
 void lki_buffer_renewed(lki_buffer *b, const lki_device *device);
 
-/* Twins of one buffer, but those that are held, become those of another with the same bytes. */
+/* Twins of `from`, except held ones, become twins of `to`, which has the same bytes. */
 void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from);
 
-/* The home becomes `bytes` bytes of the host's, from byte `at` on; and all of it is copied to the host. */
+/* Write `bytes` bytes of the host to the home, from byte `at` on; or copy the whole home to the host. */
 lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t bytes);
 lk_status lki_buffer_read(const lki_buffer *b, void *host);
 
-/* All of it for the host, as it is now: at home, or in a block that the caller releases. NULL and an error. */
+/* The whole buffer as the host can read it now: the home itself, or a block that the caller releases. NULL and an error. */
 const void *lki_buffer_look(const lki_buffer *b, void **block);
 
 #endif

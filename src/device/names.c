@@ -8,7 +8,7 @@
 
 static const char *more_cpus(void) { return "more logical CPU devices: .cpu_devices = n or LOCKSTEP_CPU_DEVICES=n"; }
 
-/* What comes later is better, if there is any. */
+/* Later types are preferred to earlier ones, if there are devices of them. */
 static const struct {
     const char *name;
     int (*count)(void);

@@ -1,10 +1,10 @@
-/* Rows of tables that lie in a card's memory, put together into batches there: what a backend's gather() is told. One launch makes
- * all columns of a batch; with it travel the row numbers, the bytes do not.
+/* Rows of tables in a card's memory, gathered into batches there: the argument of a backend's gather(). One launch makes all
+ * columns of a batch. Only the row numbers travel from the host; the bytes are on the card already.
  *
- *     rows of several tables are numbered one after the other: table t has the numbers begin[t] .. begin[t + 1] - 1
+ *     rows of several tables are numbered consecutively: table t has the numbers begin[t] .. begin[t + 1] - 1
  *
- * A column whose values are functions of bytes (data/bytes.h) is written as f32, by the function's form where that gives all its
- * values to the bit, else by its table. */
+ * A column whose values are functions of bytes (data/bytes.h) is written as f32: by the function's formula where that gives exactly
+ * its values, else by a table of 256 values. */
 #ifndef LKI_DEVICE_PICK_H
 #define LKI_DEVICE_PICK_H
 
@@ -20,7 +20,7 @@ typedef enum lki_pick_form {
 } lki_pick_form;
 
 typedef struct lki_pick_column {
-    const void   *from[LKI_PICK_TABLES]; /* of each table, its first row; of the card, as all addresses here but `number` */
+    const void   *from[LKI_PICK_TABLES]; /* the first row of each table; on the card, as all addresses here except `number` */
     void         *to;
     int64_t       bytes; /* of a row in the tables */
     lki_pick_form form;
@@ -31,7 +31,7 @@ typedef struct lki_pick_column {
 typedef struct lki_pick {
     int64_t         rows;
     const int32_t  *number;  /* on the host, at most LKI_PICK_BY_VALUE; read before gather() returns. NULL: */
-    const int32_t  *numbers; /* they are on the card */
+    const int32_t  *numbers; /* they are on the card, here */
     int             tables, columns;
     int32_t         begin[LKI_PICK_TABLES + 1];
     lki_pick_column column[LKI_PICK_COLUMNS];

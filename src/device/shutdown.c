@@ -1,4 +1,4 @@
-/* The end of the library, and of what it keeps for later: public calls that speak for all folders up to this one. */
+/* Ending the library and freeing what it caches: public calls that concern all folders below. */
 #include "core/crew.h"
 #include "core/error.h"
 #include "core/memory.h"

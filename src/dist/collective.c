@@ -49,7 +49,7 @@ const char *lk_context_device(const lk_replica_context *c) { return check_contex
 
 /* ---- telling tapes ---- */
 
-/* What the replicas made together counts as an op on this replica's value. */
+/* What the replicas computed together is recorded as an op on this replica's value. */
 static void record(lki_op op, const lki_attr *attr, lk_tensor *x, lk_tensor *y)
 {
     lki_infer f = {.op = op, .attr = attr, .nsrc = 1, .src = &x, .ndst = 1};
@@ -59,9 +59,9 @@ static void record(lki_op op, const lki_attr *attr, lk_tensor *x, lk_tensor *y)
 
 /* ---- all_reduce ---- */
 
-typedef struct reduction { /* what one replica brings; the first one's `out` is filled for all */
+typedef struct reduction { /* from one replica; the first one's `out` is filled for all */
     lk_reduce_op                    op;
-    lk_tuple                        values; /* as they were given: tuples may be among them */
+    lk_tuple                        values; /* the arguments: tuples may be among them */
     int                             count;
     lk_tensor *const               *leaf;
     const lk_communication_options *options;
@@ -96,7 +96,7 @@ static lk_status check_alike(int count, void *const *everyones)
     return LK_OK;
 }
 
-/* The results belong to replica 0's step; the others get tensors of their own on the same elements. */
+/* The results belong to replica 0's step; the others get separate tensors with the same elements. */
 static lk_status reduce_together(lk_strategy *s, int count, void *const *everyones, void *first)
 {
     reduction *mine = first;
@@ -196,7 +196,7 @@ lk_tuple lk_all_reduce_all(lk_replica_context *c, lk_reduce_op op, lk_tuple valu
     return result;
 }
 
-/* A tuple goes in and comes out as one value. */
+/* For a tuple the result is a tuple. */
 lk_tensor *lk_all_reduce(lk_replica_context *c, lk_reduce_op op, lk_tensor *value)
 {
     return lk_all_reduce_all(c, op, (lk_tuple){1, &value}, (lk_communication_options){0}).item[0];

@@ -106,7 +106,7 @@ static lk_tensor *divided(lk_tensor *t, int count)
     return lk_div(t, lki_like(t, count));
 }
 
-/* Rows of an embedding's gradient travel with it: those of all replicas, one after the other; divided for a mean. */
+/* The row ids of an embedding's gradient: those of all replicas, one after the other; values are divided for a mean. */
 static void join_slices(int count, lk_tensor *const *items, bool mean, lk_tensor *sum)
 {
     enum { MOST = 64 };
@@ -121,7 +121,7 @@ static void join_slices(int count, lk_tensor *const *items, bool mean, lk_tensor
     lk_tensor *all_rows = lk_concat(lki_tuple_new(count, rows), 0), *all_ids = lk_concat(lki_tuple_new(count, ids), 0);
     if (mean) all_rows = divided(all_rows, count);
     if (lki_bad(all_rows) || lki_bad(all_ids)) return;
-    if (meaning.kind == LKI_ROWS && !meaning.own) { /* in lanes again, as one device has them */
+    if (meaning.kind == LKI_ROWS && !meaning.own) { /* in lanes again, as on one device */
         meaning.first = 0;
         meaning.rows = meaning.total;
         all_rows->rows = all_ids->rows = meaning;

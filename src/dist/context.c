@@ -1,4 +1,4 @@
-/* What a thread is to a strategy: scopes, and the questions about them. */
+/* The context of a thread: scopes of strategies, and queries about them. */
 #include "core/memory.h"
 #include "core/runtime.h"
 #include "dist/strategy.h"
@@ -17,7 +17,7 @@ static _Thread_local frame      *frames;
 
 lki_context lki_context_now(void) { return now; }
 
-/* The folders below know as much of it as they need. */
+/* Sets the parts of the context that lower folders use. */
 static void publish(void)
 {
     bool mirrored = now.strategy && now.strategy->kind == LKI_STRATEGY_MIRRORED;
@@ -27,7 +27,8 @@ static void publish(void)
     lki_variable_hook_set(mirrored && now.kind != LKI_CONTEXT_UPDATE ? lki_mirror_variable : NULL);
 }
 
-/* Ops and variables of a strategy of GPUs go to the replica's own, else to its first; those of CPUs stay where the thread is. */
+/* Ops and variables of a strategy of GPUs are on the replica's GPU, or outside of replicas on the first; those of CPUs stay on the
+ * thread's device. */
 static lki_device *device_of(const lki_context *c, lki_device *otherwise)
 {
     if (!c->strategy || c->strategy->kind == LKI_STRATEGY_DEFAULT) return otherwise;
@@ -153,7 +154,7 @@ lk_status lk_set_strategy(lk_strategy *s)
     lki_retain(s);
     lki_drop(held);
     held = s;
-    static _Thread_local lki_device *before; /* the thread's own, while a strategy is set */
+    static _Thread_local lki_device *before; /* the thread's device while no strategy is set */
     if (!before) before = lki_device_current();
     lki_device_set_current(before);
     if (!s || s->kind == LKI_STRATEGY_DEFAULT) before = NULL;

@@ -1,8 +1,8 @@
 /* Cross-device operations: ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce and the default collective; packing.
  *
- * On CPU devices, which share memory, nothing has to be moved: what differs is the order of addition and how a batch is packed.
- * Values that are linear in sums over rows (total.c) are added up the lane tree whatever the operations, so that results do not
- * depend on the choice. */
+ * CPU devices share memory, so nothing is moved: the operations differ in the order of addition and in how a batch is packed.
+ * Values that are linear in sums over rows (total.c) are added up the lane tree with all of them, so results do not depend on the
+ * choice. */
 #include "dist/cross.h"
 #include "core/dtype.h"
 #include "core/log.h"
@@ -31,8 +31,8 @@ static lk_tensor *sum_to_one(lk_cross_device_ops *self, int pack, int count, lk_
     return in_order(count, items);
 }
 
-/* Two groups that cover all devices, floor and ceil of half of them. For pack i the root of group A is its device i, of group B the
- * one as far into B; each group is added at its root, starting there, and then the two roots. */
+/* Two groups that cover all devices, floor and ceil of half of them. For pack i the root of group A is its device i, and that of
+ * group B the device with the same index in B; each group is added at its root, starting there, and then the two roots. */
 static lk_tensor *group_sum(int size, lk_tensor *const *items, int root)
 {
     lk_tensor *sum = items[root];
@@ -130,7 +130,7 @@ lk_cross_device_ops *lk_collective_all_reduce(lk_communication_options options)
 
 /* ---- summing ---- */
 
-/* On devices that are not all GPUs NCCL cannot serve; int32 always goes to one device. */
+/* NCCL needs GPUs only; int32 is always reduced to one device. */
 static const lki_cross_kind *serving(const lk_cross_device_ops *o, const lk_tensor *t)
 {
     static int told; /* atomic */
@@ -163,8 +163,8 @@ static void note_pack(int64_t bytes)
 
 static int64_t bytes_of(const lk_tensor *t) { return lki_size_mul(lki_shape_size(&t->shape), (int64_t)lk_dtype_bytes(t->dtype)); }
 
-/* Values of one type as one long vector per replica, cut into packs of equal length, the last with the rest; each is summed, and
- * all is put back. */
+/* Values of one type as one long vector per replica, divided into packs of equal length, the last with the remainder; each pack is
+ * summed, and the results are split again. */
 static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int count, lk_tensor *const *items, lk_tensor **out)
 {
     enum { MOST = 64 };
@@ -203,7 +203,7 @@ static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int co
     return LK_OK;
 }
 
-/* Sums over rows have an order of their own, and gradients made of rows keep them. */
+/* Sums over rows have their own order, and gradients made of rows keep their rows, so they are not packed. */
 static bool goes_alone(const lk_tensor *t) { return lki_is_tracked(t) || t->slice_rows; }
 
 static lk_tensor *mean_of(lk_tensor *sum, int count)
@@ -213,7 +213,7 @@ static lk_tensor *mean_of(lk_tensor *sum, int count)
     return lk_div(sum, lki_like(sum, count));
 }
 
-/* By types, because a vector has one. */
+/* Packs are per type, because a vector has one type. */
 static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_tensor *const *items, lk_tensor **out)
 {
     int *which = lki_alloc_array(values, sizeof *which);
@@ -229,7 +229,7 @@ static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_te
     return status;
 }
 
-/* Last value first, so that what backward makes first travels first; a pack is closed when it exceeds the limit. */
+/* Last value first, because backward computes that gradient first; a pack is closed when it exceeds the limit. */
 static void note_reversed(int values, int count, lk_tensor *const *items, int64_t limit)
 {
     int64_t bytes = 0;
@@ -274,7 +274,7 @@ lk_status lki_cross_batch(const char *call, lk_strategy *s, lk_cross_device_ops 
     return LK_OK;
 }
 
-/* ---- as calls of their own ---- */
+/* ---- as public calls ---- */
 
 static lk_status check_destination(const char *call, const lk_strategy *s, const lk_destination *to)
 {
@@ -288,7 +288,7 @@ static lk_status check_destination(const char *call, const lk_strategy *s, const
     return LK_OK;
 }
 
-/* One plain tensor on a named device; as a mirrored value where the destination is on all devices. */
+/* One plain tensor on a named device, or a mirrored value if the destination is all devices. */
 static lk_tensor *deliver(lk_strategy *s, lk_tensor *t, const lk_destination *to)
 {
     enum { MOST = 1024 };

@@ -1,9 +1,9 @@
 /* Device names, and which devices a strategy gets.
  *
- *   GPU:0   /gpu:0   /device:GPU:0   cpu:1   /job:localhost/replica:0/task:0/device:CPU:1
+ *     GPU:0   /gpu:0   /device:GPU:0   cpu:1   /job:localhost/replica:0/task:0/device:CPU:1
  *
- * A name is parts separated by '/', each "key:value", the last one "TYPE:index" or "device:TYPE:index"; missing parts are job
- * localhost, replica 0, task 0, type CPU, index 0. The full form is what is kept, compared, printed and returned. */
+ * A name consists of parts separated by '/', each "key:value", the last one "TYPE:index" or "device:TYPE:index"; missing parts are
+ * job localhost, replica 0, task 0, type CPU, index 0. Names are kept, compared, printed and returned in the full form. */
 #include "dist/device.h"
 #include "core/error.h"
 #include "core/list.h"
@@ -147,7 +147,7 @@ static void make_named(int count, const lki_device_name *d)
     if (complete) lki_cpu_devices_raise(have);
 }
 
-/* Only this process's devices are there. */
+/* Only this process's devices exist here. */
 static lk_status find_device(const char *call, const lki_device_name *d, lki_device **out)
 {
     char text[512];

@@ -14,8 +14,8 @@ typedef struct lki_device_name {
 
 bool lki_device_name_parse(const char *text, lki_device_name *out);
 
-/* The same for a device that must be there; LK_EINVAL and an error otherwise. */
-int       lki_devices_default(void); /* how many a strategy gets that names none: all GPUs, else all CPU devices */
+/* The same for a device that must exist; else LK_EINVAL and an error. */
+int       lki_devices_default(void); /* how many devices a strategy gets that names none: all GPUs, else all CPU devices */
 lk_status lki_device_find(const char *call, const char *text, lki_device_name *out);
 
 /* The devices of a strategy, in the order asked for (none: all): canonical names (one reference, lki_names_drop) and the devices

@@ -20,7 +20,7 @@ lk_names lk_extended_parameter_devices(lk_strategy *s) { return devices("lk_exte
 
 lk_names lk_extended_non_slot_devices(lk_strategy *s, lk_variables v)
 {
-    (void)v; /* replicas that share memory have all of them everywhere */
+    (void)v; /* replicas that share memory can all read it */
     return devices("lk_extended_non_slot_devices", s);
 }
 
@@ -77,7 +77,7 @@ typedef struct updating {
     lk_tuple     args;
     void        *user;
     lk_tuple     out;  /* one value per component; replica 0's step owns them */
-    lk_tensor   *mine; /* in replica context: this replica's; a reference, but for replica 0 */
+    lk_tensor   *mine; /* in replica context: this replica's; a reference, except on replica 0 */
 } updating;
 
 static lk_tuple component_args(lk_tuple args, int r)
@@ -91,13 +91,13 @@ static lk_tuple component_args(lk_tuple args, int r)
     return own;
 }
 
-/* Equal, or not known yet. */
+/* True if they are equal, or not known yet. */
 static bool may_be_equal(const lk_tensor *a, const lk_tensor *b)
 {
     return !a || !b || a->graph || b->graph || lki_stands_for(a) || lki_stands_for(b) || lki_same_bits(a, b);
 }
 
-/* A mirrored variable's components stay equal: what replicas bring for them must be. */
+/* A mirrored variable's components stay equal: all replicas must pass the same value. */
 static lk_status check_mirrored(const updating *u, void *const *everyones, int count)
 {
     for (int r = 1; r < count; r++)
@@ -112,8 +112,8 @@ static lk_status check_mirrored(const updating *u, void *const *everyones, int c
     return LK_OK;
 }
 
-/* Where the components share one storage, fn runs once and its result is everyone's. `everyones` (NULL: outside replicas) has what
- * each replica brought for its component. */
+/* If the components share one storage, fn runs once and all get its result. `everyones` (NULL: outside replicas) has each replica's
+ * value for its component. */
 static lk_status update_components(lk_strategy *s, updating *u, void *const *everyones)
 {
     lki_spread *p = u->v->spread;

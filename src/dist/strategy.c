@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool devices_used; /* atomic: a strategy has taken some */
+static bool devices_used; /* atomic: a strategy uses some */
 
 bool lki_is_strategy(const void *s) { return lki_is_kind(s, LKI_KIND_STRATEGY); }
 
@@ -167,7 +167,7 @@ static bool one_memory(const lk_strategy *s)
     return true;
 }
 
-/* The two lines of the basic tutorial. */
+/* The two lines that the basic tutorial prints. */
 static void tell(const lk_strategy *s)
 {
     char text[1500] = "", quoted[200];

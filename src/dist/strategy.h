@@ -19,7 +19,7 @@ typedef enum lki_strategy_kind { LKI_STRATEGY_DEFAULT, LKI_STRATEGY_ONE_DEVICE, 
 
 /* One replica, for the thread that runs it; all N live as long as their strategy. */
 struct lk_replica_context {
-    lki_replica  ops; /* first: what op/ knows */
+    lki_replica  ops; /* first: the part that op/ uses */
     lk_strategy *strategy;
     lki_device  *device;
     const char  *name;      /* of the device */
@@ -53,7 +53,7 @@ typedef struct lki_context { /* what a thread saves and restores around a change
     lki_context_kind    kind;
     lk_strategy        *strategy;  /* NULL: none */
     lk_replica_context *replica;   /* REPLICA */
-    lki_replica_run    *run;       /* REPLICA, of several: where they meet */
+    lki_replica_run    *run;       /* REPLICA, of several: their run, where they meet */
     int                 component; /* UPDATE: which */
     lki_device         *device;    /* the thread's, kept while another context is entered */
 } lki_context;
@@ -68,15 +68,14 @@ static inline lki_context lki_context_cross(lk_strategy *s)
         (lki_context){.kind = s->kind == LKI_STRATEGY_DEFAULT ? LKI_CONTEXT_DEFAULT : LKI_CONTEXT_CROSS, .strategy = s});
 }
 
-/* May `call` be made here, for strategy s? It needs cross-replica or default context, and no other strategy's scope. LK_ESTATE and
- * an error that says what to do instead. */
+/* LK_OK if `call` is allowed here for strategy s: it needs cross-replica or default context, and no scope of another strategy. Else
+ * LK_ESTATE and an error that says what to do instead. */
 lk_status lki_need_cross(const char *call, const lk_strategy *s);
 
-/* Make variables as the strategy that owns `v` would (slots of an optimiser), or as here when none does. */
+/* Make variables as the strategy that owns `v` would (slots of an optimiser), or as in the current context if none does. */
 lki_context lki_context_of_variable(const lk_variable *v);
 
-/* Tell ops the replica of the values they compute, while a thread that acts for all replicas works on values of replica r. Ended
- * with lki_replica_set(NULL). */
+/* For a thread that acts for all replicas: sets the replica whose values ops compute now. End with lki_replica_set(NULL). */
 static inline void lki_on_replica(lk_strategy *s, int r) { lki_replica_set(&s->context[r].ops); }
 
 /* ---- variables (variable.c) ---- */
@@ -99,7 +98,7 @@ lk_status         lki_meet(const char *call, const char *detail, lki_meeting_fn 
  * by then. */
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine);
 
-/* A tensor of this thread's own with the value of one that another replica's thread made. */
+/* A new tensor of this thread with the value of one that another replica's thread made. */
 lk_tensor *lki_own(lk_tensor *t);
 
 /* ---- sums over replicas (combine.c) ---- */
@@ -108,7 +107,7 @@ lk_tensor *lki_own(lk_tensor *t);
  * linear. */
 lk_tensor *lki_total(int count, lk_tensor *const *items);
 
-/* Where all replicas have the same bits, `equal` times it, elsewhere `differ` times their sum. */
+/* If all replicas have the same bits, `equal` times the value, else `differ` times their sum. */
 lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double differ);
 
 /* The sum (or mean) over the replicas of one value each has; exact where they are linear in sums over rows. `cross` (NULL: the
@@ -121,11 +120,11 @@ lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x);
 /* One element of a per-replica value for replica r; anything else as it is. Recurses into nests. */
 lk_tensor *lki_select(lk_tensor *t, int r);
 
-/* Are all per-replica values in t of as many replicas as s has? Else LK_EINVAL and an error that begins with `call` and `what` (of
- * number `i`). */
+/* LK_OK if all per-replica values in t have as many replicas as s. Else LK_EINVAL and an error that begins with `call` and `what`
+ * (of number `i`). */
 lk_status lki_check_replicas(const char *call, const char *what, int i, const lk_strategy *s, const lk_tensor *t);
 
-/* lk_gather_values() under another name. */
+/* lk_gather_values() with `call` as the name in errors. */
 lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value, int axis);
 
 /* All replicas' values joined along an axis; errors name `call` and the replica. */

@@ -2,9 +2,9 @@
  * sums over rows, add those along the lane tree, and compute the ops again on the totals.
  *
  *     a term      is summed: a sum over rows along the tree; a uniform value counts once per replica, a share of it once in all
- *     a factor    must be the same on all replicas: it is taken as it is
+ *     a factor    must be the same on all replicas: it is used unchanged
  *
- * Replicas whose values were made in different ways have no such sum. */
+ * Values that replicas computed in different ways have no such sum. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "dist/strategy.h"
@@ -14,7 +14,7 @@
 
 typedef struct walk {
     int         count;        /* replicas */
-    lk_tensor **key, **value; /* sums made so far, by the values of all replicas: origins may share what they are made of */
+    lk_tensor **key, **value; /* sums computed so far, by the values of all replicas: origins may share operands */
     int         known, room, value_room;
 } walk;
 
@@ -30,7 +30,7 @@ lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double d
 
 static int roots_of(const lk_tensor *t) { return t->origin ? t->origin->roots : 1; }
 
-/* The subtrees of all replicas, from left to right; batches that are the replicas' own make a tree over the replicas. */
+/* The subtrees of all replicas, from left to right; batches that are separate for each replica form a tree over the replicas. */
 static bool fill_table(int count, lk_tensor *const *items, lk_tensor **value, int32_t *table)
 {
     bool own = false;
@@ -145,7 +145,7 @@ static bool all_of_kind(int count, lk_tensor *const *items, lki_row_kind kind)
     return true;
 }
 
-/* What was made in the same way may still have been made of operands of other shapes. */
+/* Values computed by the same ops may still have operands of other shapes. */
 static bool alike(int count, lk_tensor *const *items)
 {
     for (int r = 1; r < count; r++)

@@ -1,9 +1,9 @@
 /* Variables of a mirrored strategy.
  *
- *   mirrored (on write)   one storage: CPU replicas share memory. What replicas assign is brought together first, by the variable's
- *                         aggregation
- *   on read               one component per replica, each its own variable; brought together when it is read outside of replicas
- *   ordinary              made outside any scope; replicas' assignments are made one after the other, in replica order */
+ *     mirrored (on write)   one storage: CPU replicas share memory. Values that replicas assign are first combined by the
+ *                           variable's aggregation
+ *     on read               one component per replica, a separate variable; combined when it is read outside of replicas
+ *     ordinary              made outside any scope; replicas' assignments are made one after the other, in replica order */
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -19,7 +19,7 @@ static const char *const aggregations[] = {"LK_AGGREGATION_NONE", "LK_AGGREGATIO
 
 /* ---- outside replica context ---- */
 
-/* In an update context the variable means the component that is being updated; NULL elsewhere. */
+/* In an update context the variable stands for the component that is being updated; NULL elsewhere. */
 static lk_variable *updated_component(const lk_variable *v)
 {
     lki_context now = lki_context_now();
@@ -48,7 +48,7 @@ static lk_tensor *read_aggregated(lk_variable *v)
     return out;
 }
 
-/* The share of component r so that the components add up to x: equal ones, integers with the remainder on the first. */
+/* The share of component r so that the components add up to x: equal shares; for integers the first has the remainder too. */
 static lk_tensor *share_of(lk_tensor *x, int r, int count)
 {
     if (lki_is_float(x->dtype)) return lk_div(x, lki_like(x, count));
@@ -115,7 +115,7 @@ static lk_status make_components(lk_variable *v, const lk_variable_args *a)
         lk_variable *c = lki_variable_make(&one);
         if (!c || !(c->spread = spread_new(p->strategy, a))) return LK_ENOMEM;
         p->component[r] = lki_retain(c);
-        lk_free(c); /* it goes with the variable, not with the pool */
+        lk_free(c); /* it is freed with the variable, not with the pool */
         c->spread->container = v;
         c->spread->index = r;
     }
@@ -228,8 +228,8 @@ static lk_status apply_in_order(int count, void *const *everyones, bool mean)
     return LK_OK;
 }
 
-/* Without an aggregation all replicas must bring the same. Values that are only traced cannot be compared now: where they differ
- * the step gives NaN. */
+/* Without an aggregation all replicas must assign the same value. While tracing, values cannot be compared; if they differ the step
+ * gives NaN. */
 static lk_status apply_equal(int count, void *const *everyones)
 {
     enum { MOST = 1024 };

@@ -3,7 +3,7 @@
  *     from --has a model, or one is given--> model with weights --> lk_model_save, lk_model_save_weights
  *          \--else--> named arrays --> safetensors, npz, checkpoint, HDF5
  *
- * A file is written as a whole or not at all, whatever happens to the one that is read. */
+ * A file is written completely or not at all, whatever happens to the one that is read. */
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -17,7 +17,7 @@
 #include <lockstep/files.h>
 #include <string.h>
 
-/* ---- does it hold a model? ---- */
+/* ---- does it contain a model? ---- */
 
 static lk_status h5_has_model(const char *path, bool *out)
 {
@@ -36,7 +36,7 @@ static lk_status has_model(const char *path, lki_format format, bool *out)
 
 /* ---- with a model ---- */
 
-/* A JSON file begins with a brace; all others do not. */
+/* A JSON file begins with a brace; files of the other kinds do not. */
 static bool is_json(const char *path)
 {
     lki_bytes bytes;
@@ -99,7 +99,7 @@ static lk_status read_unknown(const char *path, lki_arrays *out)
 {
     lki_bytes bytes;
     (void)out;
-    LKI_TRY(lki_file_read(path, &bytes)); /* it may not be there at all */
+    LKI_TRY(lki_file_read(path, &bytes)); /* the file may not exist */
     lki_bytes_free(&bytes);
     return lki_fail(LK_EFORMAT, "%s: it is none of .keras, HDF5, safetensors, npz or a checkpoint", path);
 }

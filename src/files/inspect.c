@@ -1,8 +1,8 @@
 /* Describing the contents of a file (files.h): detect its kind from the contents, and call the reader of that kind.
  *
  * Invariants
- * 1. The name decides only if the contents are of no known kind; the reader of the name's kind then reports what is wrong.
- * 2. The whole file is read: everything that is described was found valid. */
+ *  1. The name decides only if the contents are of no known kind; the reader of the name's kind then reports what is wrong.
+ *  2. The whole file is read, so a description means that everything in it is valid. */
 #include "files/inspect.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -21,7 +21,7 @@
 
 enum { FIRST = 64 };
 
-/* What is looked at: the first bytes, unpacked if need be, and the last eight. */
+/* What the kind is detected from: the first bytes, unpacked if need be, and the last eight. */
 typedef struct look {
     const char *path;
     uint64_t    size;
@@ -118,7 +118,7 @@ static const struct {
     {is_data, lki_inspect_checkpoint},
 };
 
-/* Damaged at their beginning. */
+/* Files that are damaged at their beginning. */
 static const struct {
     const char     *end;
     lki_inspect_fn *inspect;
@@ -152,7 +152,7 @@ static lk_status look_at_file(const char *path, int descriptor, uint64_t size, l
     return LK_OK;
 }
 
-/* Of a packed file what is in it counts. */
+/* For a packed file the kind is that of its contents. */
 static lk_status look_inside(look *l)
 {
     lki_stream *s;

@@ -11,10 +11,10 @@ lki_inspect_fn lki_inspect_checkpoint, lki_inspect_folder;                    /*
 lki_inspect_fn lki_inspect_keras, lki_inspect_json;                           /* inspect_model.c */
 lki_inspect_fn lki_inspect_tfrecord, lki_inspect_events, lki_inspect_picture; /* inspect_records.c */
 
-/* Layers and what it is compiled with, of a model's config. `training` (or NULL) is where old files have the second. */
+/* Layers and compile arguments of a model's config. `training` (or NULL) is where old files have the arguments. */
 void lki_inspect_config(const lki_json *config, const lki_json *training, lki_report *r);
 
-/* Datasets of an HDF5 file, and what Keras says about it. */
+/* Datasets of an HDF5 file, and Keras' attributes of it. */
 lk_status lki_inspect_h5_items(const char *path, const lki_h5 *file, lki_report *r);
 
 #endif

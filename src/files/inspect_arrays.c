@@ -1,4 +1,4 @@
-/* Looking into files of arrays (inspect.h). */
+/* Inspecting files of arrays (inspect.h). */
 #include "core/shape.h"
 #include "files/inspect.h"
 #include "format/idx.h"

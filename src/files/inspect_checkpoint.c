@@ -1,4 +1,4 @@
-/* Looking into checkpoints and folders of them (inspect.h): what is in them, and what lockstep noted beside. */
+/* Inspecting checkpoints and folders of them (inspect.h): their contents, and what lockstep noted in addition. */
 #include "core/shape.h"
 #include "files/inspect.h"
 #include "fit/resume.h"
@@ -125,7 +125,7 @@ lk_status lki_inspect_folder(const char *path, lki_report *r)
     lki_report_kind(r, "a folder of checkpoints");
     lki_report_text(r, "latest", c.latest);
     lk_status status = tell_folder(&c, r);
-    if (status == LK_OK) status = tell_checkpoint(c.latest, r); /* an error if that one is damaged */
+    if (status == LK_OK) status = tell_checkpoint(c.latest, r); /* an error if this one is damaged */
     lki_checkpoints_free(&c);
     return status;
 }

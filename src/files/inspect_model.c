@@ -1,5 +1,5 @@
-/* Looking into models (inspect.h): the config as Keras wrote it, read as JSON and not made into layers, so that also what lockstep
- * does not know is shown. */
+/* Inspecting models (inspect.h): the config as Keras wrote it, read as JSON and not made into layers, so that parts that lockstep
+ * does not support are shown too. */
 #include "files/inspect.h"
 #include "format/zip.h"
 #include "keras/config.h"
@@ -32,7 +32,7 @@ static void append(char *text, size_t bytes, const char *key, const char *value)
     snprintf(text + used, bytes - used, "%s%s %s", used ? ", " : "", key, value);
 }
 
-/* What says most about a layer, in few words. */
+/* A short note with the most important arguments of a layer. */
 static void describe(const lki_json *config, char note[NOTE])
 {
     static const char *const KEYS[] = {"batch_shape", "units",        "filters", "kernel_size", "pool_size",
@@ -160,7 +160,7 @@ static lk_status tell_texts(const lki_zip *zip, lki_report *r)
     return status;
 }
 
-/* Without the helper: whether they are undamaged at least. */
+/* Without the helper: only whether they are undamaged. */
 static lk_status check_weights(const lki_zip *zip, int i, lki_report *r)
 {
     lki_bytes bytes;

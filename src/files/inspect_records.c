@@ -1,4 +1,4 @@
-/* Looking into TFRecord and event files and pictures (inspect.h). */
+/* Inspecting TFRecord and event files and pictures (inspect.h). */
 #include "core/number.h"
 #include "files/inspect.h"
 #include "format/events.h"
@@ -57,7 +57,7 @@ static bool tell_feature(lki_wire entry, lki_report *r)
     return true;
 }
 
-/* Those of one record; false: it is not an Example. */
+/* The features of one record; false: it is not an Example. */
 static bool tell_example(const lki_bytes *record, lki_report *r)
 {
     lki_wire       w = lki_wire_of(record->data, record->size);
@@ -147,7 +147,7 @@ typedef struct tags {
 
 static tag *find_tag(tags *t, const lki_event *e)
 {
-    for (int i = t->count; i-- > 0;) /* the last one is likeliest */
+    for (int i = t->count; i-- > 0;) /* the last one is the likeliest */
         if (t->item[i].kind == e->kind && strcmp(t->item[i].name, e->tag) == 0) return &t->item[i];
     char *name = lki_strdup(e->tag);
     if (!name || !lki_grow((void **)&t->item, &t->room, t->count + 1, sizeof *t->item)) return lki_release(name), NULL;

@@ -76,7 +76,7 @@ void lki_report_array(lki_report *r, const char *name, const char *type, const l
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Where both have a number, by the number: without its leading zeros the longer one is larger. */
+/* If both have a number, compare the numbers: without leading zeros the longer one is larger. */
 static int by_numbers(const char *a, const char *b)
 {
     a += strspn(a, "0");
@@ -141,7 +141,7 @@ static sums sums_of(const lki_report_lines *t)
 
 static void put(lki_sink *s, const char *text) { lki_sink_bytes(s, text, strlen(text)); }
 
-/* As it is, but what would move a cursor or is not UTF-8. */
+/* The text, without characters that would move a cursor or are not UTF-8. */
 static size_t put_clean(lki_sink *s, const char *text)
 {
     const bool utf8 = lki_utf8_valid(text, strlen(text));
@@ -155,7 +155,7 @@ static size_t put_clean(lki_sink *s, const char *text)
     return shown;
 }
 
-/* Up to `width`, one at least. */
+/* Up to `width`, at least one. */
 static void put_spaces(lki_sink *s, size_t shown, size_t width)
 {
     do
@@ -263,7 +263,7 @@ char *lki_report_for_people(const lki_report *r, const char *file)
 
 /* ---- for programs ---- */
 
-/* Keys of files may be equal to ours: those go below "notes". */
+/* Keys of files may be equal to ours: those are put below "notes". */
 static bool is_own_key(const lki_report *r, int at)
 {
     static const char *const OWN[] = {"file", "kind", "total", "notes"};

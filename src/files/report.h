@@ -24,8 +24,8 @@ typedef struct lki_fact {
 typedef struct lki_report_line {
     char    *name, *type, *note; /* type and note may be NULL */
     lk_shape shape;              /* rank -1: none */
-    int64_t  bytes;              /* -1: not told */
-    bool     texts;              /* no numbers: not counted as values */
+    int64_t  bytes;              /* -1: not reported */
+    bool     texts;              /* not numbers: not counted as values */
 } lki_report_line;
 
 typedef struct lki_report_lines {
@@ -36,7 +36,7 @@ typedef struct lki_report_lines {
 
 enum { LKI_MOST_TABLES = 4 };
 typedef struct lki_report {
-    const char      *kind; /* likewise */
+    const char      *kind; /* a string of the program */
     int              facts, fact_room;
     lki_fact        *fact;
     int              tables;
@@ -47,13 +47,13 @@ typedef struct lki_report {
 
 void lki_report_free(lki_report *r);
 
-/* `kind` and `what` are texts of the program. */
+/* `kind` and `what` are strings of the program. */
 void lki_report_kind(lki_report *r, const char *kind);
-void lki_report_text(lki_report *r, const char *key, const char *text); /* NULL: nothing */
+void lki_report_text(lki_report *r, const char *key, const char *text); /* NULL: no line */
 void lki_report_whole(lki_report *r, const char *key, int64_t value);
 void lki_report_real(lki_report *r, const char *key, double value);
 
-/* Lines go to the table that was begun last. One that is added is never NULL, and has neither shape nor bytes. */
+/* Lines are added to the table that was begun last. The functions never return NULL; a new line has neither shape nor bytes. */
 void             lki_report_table(lki_report *r, const char *what);
 lki_report_line *lki_report_line_add(lki_report *r, const char *name, const char *type, const char *note);
 void             lki_report_array(lki_report *r, const char *name, const char *type, const lk_shape *shape, int64_t bytes);

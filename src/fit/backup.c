@@ -82,7 +82,7 @@ static void warn_once(backup *b, const lki_error_record *why)
 {
     if (strcmp(b->told, why->text) == 0) return;
     memcpy(b->told, why->text, sizeof b->told);
-    lki_warn("%s: a backup could not be saved: %s; training goes on, and the next one is tried", b->folder, why->text);
+    lki_warn("%s: a backup could not be saved: %s; training continues, and the next backup is tried", b->folder, why->text);
 }
 
 /* Wait for the writer and take over its result. */

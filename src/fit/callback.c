@@ -116,8 +116,7 @@ void lki_every_load(lki_every *e, lki_wire *w)
     e->last = lki_state_get_within(w, -1, INT64_MAX / 2);
 }
 
-/* ---- callbacks made of the user's functions
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- callbacks made of the user's functions ---- */
 
 typedef struct own {
     lk_callback          base;

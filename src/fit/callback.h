@@ -1,4 +1,4 @@
-/* Callbacks from the inside: an object and a table of what it does at each event.
+/* The internals of callbacks: an object and a table of what it does at each event.
  *
  * Order of the calls in fit: train_begin, then per epoch: epoch_begin, (train_batch_begin, train_batch_end) for each execution,
  * [test_begin, (test_batch_begin, test_batch_end)..., test_end], epoch_end; train_end. Within an event callbacks are called in the
@@ -55,7 +55,7 @@ typedef struct lki_happening {
     bool         stopped; /* train_end, epoch_end: lk_model_stop_training() was called */
     bool         resumed; /* train_begin: a saved run resumes in event.epoch, after event.batch of its steps */
     bool         goes_on; /* epoch_begin: this epoch began before the run was saved, and callbacks got the event then */
-    void        *pool;    /* of the caller: objects that callbacks make live there */
+    void        *pool;    /* of the caller: objects that callbacks make are put there */
     lki_logs
         *more; /* epoch_end: the logs of the epoch; callbacks may add values for callbacks after them (lki_log_add). Else NULL */
 } lki_happening;
@@ -111,7 +111,7 @@ static inline lk_logs lki_logs_of(const lki_happening *h) { return h->more ? h->
 /* A message, exactly as given, but never on the line of a progress bar: that line is ended first. */
 void lki_say(const char *format, ...) LKI_PRINTF(1, 2);
 
-/* Numbers as Python writes them: the shortest text that reads back the same; rates to six digits. Returns text. */
+/* Numbers as in Python: the shortest text that reads back the same; rates to six digits. Returns text. */
 enum { LKI_NUMBER_TEXT = 32 };
 const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT]);
 const char *lki_rate_text(double value, char text[LKI_NUMBER_TEXT]);
@@ -121,7 +121,7 @@ const char *lki_logs_text(const lk_logs *logs, char *text, size_t bytes);
 
 /* ---- paths with values in them (template.c) ---- */
 
-/* A path with {epoch}, {epoch:02d}, {batch}, {val_loss:.2f} in it, as Python's str.format() knows them; {{ is a brace. */
+/* A path with {epoch}, {epoch:02d}, {batch}, {val_loss:.2f} in it, as in Python's str.format(); {{ is a brace. */
 lk_status lki_template_check(const char *call, const char *path);
 lk_status lki_template_fill(const char *call, const char *path, int epoch, int64_t batch, const lk_logs *logs, char **out);
 
@@ -164,7 +164,7 @@ void lki_every_load(lki_every *e, lki_wire *w);
 
 extern const lki_callback_kind lki_progress_kind;
 
-/* A clock in seconds that never goes back; tests replace it. */
+/* A monotonic clock in seconds; tests replace it. */
 extern double (*lki_progress_clock)(void);
 
 /* End the line that is being drawn on the terminal, if there is one. */

@@ -42,7 +42,7 @@ typedef struct csv_logger {
 
 /* ---- a line ------------------------------------------------------------------------------------------------------------------ */
 
-/* A cell that has the separator, a quote or a line end is put in quotes; its own quotes are doubled. */
+/* A cell that contains the separator, a quote or a line end is put in quotes; quotes in it are doubled. */
 static void put_cell(lki_text *l, char separator, bool first, const char *text)
 {
     const char special[] = {separator, '"', '\r', '\n', 0}, between[] = {separator, 0};
@@ -93,7 +93,8 @@ static int push(csv_logger *c)
 static void warn_once(csv_logger *c, int cause)
 {
     if (cause && !c->warned)
-        lki_warn("CSVLogger: %s is incomplete: %s; training goes on, and what is missing is tried again", c->path, strerror(cause));
+        lki_warn("CSVLogger: %s is incomplete: %s; training continues, and missing lines are tried again", c->path,
+                 strerror(cause));
     c->warned = c->warned || cause;
 }
 
@@ -167,7 +168,7 @@ static lk_status begin(lk_callback *base, const lki_happening *h)
     c->warned = false;
     c->file = open_file(c->path, !c->append && !c->stale);
     if (c->file < 0)
-        return lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, errno == ENXIO ? "a pipe that nobody reads" : strerror(errno));
+        return lki_fail(LK_EIO, "CSVLogger: %s: %s", c->path, errno == ENXIO ? "a pipe without a reader" : strerror(errno));
     c->header = !is_regular(c, &s) || s.st_size == 0;
     if (c->append && !c->header) c->before = s.st_size;
     if (is_regular(c, &s)) lki_folder_try_sync(c->path);

@@ -1,6 +1,6 @@
 /* A drawing: a list of lines, rectangles, discs and texts, and two writers (SVG and PNG) that show the same.
  *
- * Units are the pixels of a usual screen, y goes down. Drawing functions report no errors: without memory the drawing is marked
+ * Units are the pixels of a typical screen, y goes down. Drawing functions report no errors: without memory the drawing is marked
  * `failed`, and the writers return LK_ENOMEM. */
 #ifndef LKI_FIT_DRAW_H
 #define LKI_FIT_DRAW_H
@@ -59,7 +59,7 @@ void lki_draw_disc(lki_drawing *d, lki_point centre, double radius, lki_color co
 void lki_draw_text(lki_drawing *d, double x, double y, lki_font font, const char *utf8);
 void lki_drawing_free(lki_drawing *d);
 
-/* About how wide a text is; exact for pictures of pixels, an estimate for fonts of a browser. */
+/* Approximate width of a text; exact in pictures of pixels, an estimate for fonts of a browser. */
 double lki_text_width(const lki_font *font, const char *utf8);
 
 /* The file. `scale`: pixels per unit. */

@@ -29,7 +29,7 @@ typedef struct fit {
     bool               again;  /* this epoch continues the iterator of the previous one */
     bool               ended;  /* there is no more data */
     bool               cut;    /* training stopped within the epoch, */
-    bool               held;   /* so that it may go on later */
+    bool               held;   /* so that it can be resumed later */
     double             looked; /* when the logs of a batch were last made */
     double             began;
 } fit;
@@ -114,7 +114,8 @@ static void tell_nan(fit *f)
 }
 
 /* True if a signal or a caller stopped training, so that it may be resumed. False if a callback ended it because there is nothing
- * more to gain. What a callback says of an epoch that was cut short does not count: it will see the whole epoch later. */
+ * more to gain. If the epoch was cut short, a callback's decision at its end is ignored: the callback will see the whole epoch
+ * later. */
 static bool interrupted(const fit *f)
 {
     return f->held || (stopping(f) && __atomic_load_n(&f->run.engine->model->stop, __ATOMIC_ACQUIRE) != LKI_STOP_DONE);
@@ -131,8 +132,8 @@ static lk_status tell(fit *f, lki_hook hook)
 
 /* ---- one epoch ---- */
 
-/* steps_per_execution steps, or fewer where the data or the epoch ends; a run that was stopped within an epoch has executions that
- * begin at the same steps. */
+/* Run steps_per_execution steps, or fewer if the data or the epoch ends. A resumed epoch has executions that begin at the same
+ * steps. */
 static lk_status execute(fit *f, int64_t limit)
 {
     lk_event     *e = &f->run.now.event;

@@ -56,7 +56,7 @@ static lk_status add_epoch(const table *t, char *text, lk_history *h)
     for (int i = 0; i < count; i++) {
         bool   missing = !*field[i] || !strcmp(field[i], "NA");
         double v = missing ? NAN : strtod_l(field[i], &end, t->numbers);
-        if (!missing && *end) return not_a_history(t, "a field that is no number");
+        if (!missing && *end) return not_a_history(t, "a field that is not a number");
         if (missing || i == 0) continue;
         name[known] = t->name[i];
         value[known++] = v;

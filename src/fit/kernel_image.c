@@ -89,7 +89,7 @@ static uint8_t shade(double value, range r)
     return (uint8_t)(255 * (value - r.least) / (r.most - r.least) + 0.5);
 }
 
-/* Where the weight of this pixel is; -1: between tiles, or after the last one. */
+/* The index of the weight for this pixel; -1: between tiles, or after the last one. */
 static int64_t weight_at(const tiles *t, int64_t zoom, int64_t py, int64_t px)
 {
     const int64_t tile_height = t->height * zoom + 1, tile_width = t->width * zoom + 1;

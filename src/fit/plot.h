@@ -1,4 +1,4 @@
-/* Curves over epochs as a picture; knows nothing of the history they come from. */
+/* Curves over epochs as a picture; independent of lk_history. */
 #ifndef LKI_FIT_PLOT_H
 #define LKI_FIT_PLOT_H
 

@@ -240,8 +240,8 @@ static lk_status load_iterator(lki_fit_run *r, lki_wire *w)
     if (lk_iterator_restore(r->iterator, w->p, lki_wire_left(w)) == LK_OK) return LK_OK;
     lki_error_take(&why);
     if (r->place.within || why.code != LK_EINVAL)
-        return lki_fail(why.code, "%s: it cannot go on with this data in the middle of an epoch: %s", r->resume.from, why.text);
-    lki_warn("%s was saved with other data (%s); the next epoch begins with this one", r->resume.from, why.text);
+        return lki_fail(why.code, "%s: it cannot resume with this data in the middle of an epoch: %s", r->resume.from, why.text);
+    lki_warn("%s was saved with another dataset (%s); the next epoch begins with the current one", r->resume.from, why.text);
     lki_drop(r->iterator);
     r->iterator = NULL;
     return LK_OK;
@@ -271,7 +271,7 @@ static lk_status other_metrics(const lki_fit_run *r)
     return lki_fail(
         LK_EINVAL,
         "%s: saved in the middle of an epoch with other losses or metrics; compile the model as it was then, or remove it "
-        "to begin anew",
+        "to start again",
         r->resume.from);
 }
 

@@ -39,7 +39,7 @@ static lk_tensor *over_rows(lk_tensor *values)
     return behind.count ? lk_reduce_mean(values, .axis = lki_axes_list(&behind)) : values;
 }
 
-/* Divide the values by the sum of `each` over the whole batch: so every replica needs that sum. */
+/* Divide the values by the sum of `each` over the whole batch: every replica needs that sum. */
 static lk_tensor *over_sum(lk_denominator over, lk_tensor *values, lk_tensor *each)
 {
     lk_tensor *sum = lk_reduce_sum(each);

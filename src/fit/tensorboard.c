@@ -205,7 +205,7 @@ static lk_status go_on(tensorboard *t, lk_status status)
     lki_error_record why;
     if (status != LK_EIO) return status;
     lki_error_take(&why);
-    if (!t->warned) lki_warn("TensorBoard: this log is incomplete: %s; training goes on", why.text);
+    if (!t->warned) lki_warn("TensorBoard: this log is incomplete: %s; training continues", why.text);
     t->warned = true;
     return LK_OK;
 }

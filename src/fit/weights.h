@@ -11,10 +11,10 @@ typedef struct lki_weights {
     lk_tensor **item; /* references */
 } lki_weights;
 
-lk_status lki_weights_take(lki_weights *w, lk_model *m); /* in place of those before */
+lk_status lki_weights_take(lki_weights *w, lk_model *m); /* replaces earlier ones */
 lk_status lki_weights_give(const lki_weights *w, lk_model *m);
 void      lki_weights_save(const lki_weights *w, lki_sink *s);
-lk_status lki_weights_load(lki_weights *w, lki_wire *from); /* in place of those before */
+lk_status lki_weights_load(lki_weights *w, lki_wire *from); /* replaces earlier ones */
 void      lki_weights_free(lki_weights *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* Arrays with names (arrays.h): the list, and npz, checkpoints and HDF5 files as such lists. */
+/* Named arrays (arrays.h): the list, and npz, checkpoints and HDF5 files as such lists. */
 #include "format/arrays.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -77,7 +77,7 @@ const lki_named *lki_arrays_find(const lki_arrays *a, const char *name)
     return a->count ? bsearch(&wanted, a->item, (size_t)a->count, sizeof *a->item, by_name) : NULL;
 }
 
-/* What a reader ends with: in order, or nothing. */
+/* The end of a reader: the list in order, or nothing. */
 static lk_status finished(const char *file, lk_status status, lki_arrays *out)
 {
     if (status == LK_OK) status = lki_arrays_close(file, out);
@@ -154,7 +154,7 @@ lk_status lki_npz_write_all(const char *path, const lki_arrays *a)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------------------- */
 
-/* What lockstep keeps beside what others look for. */
+/* Keys of values that only lockstep writes. */
 static bool is_ours(const char *key) { return strncmp(key, ".LOCKSTEP/", 10) == 0; }
 
 lk_status lki_bundle_read_all(const char *prefix, lki_arrays *out)

@@ -178,7 +178,7 @@ static lk_status parse_index(lki_bundle *b)
     for (int i = 1; i < t->count; i++) {
         lki_bundle_entry *e = &b->entry[b->count];
         e->key = t->entry[i].key;
-        if (strlen(e->key) != t->entry[i].key_size) continue; /* a slice; its whole says that it is sliced */
+        if (strlen(e->key) != t->entry[i].key_size) continue; /* a slice; the entry of the whole array says that it is sliced */
         LKI_TRY(parse_entry(b, e, lki_wire_of(t->entry[i].value, t->entry[i].size)));
         b->count++;
     }
@@ -221,14 +221,14 @@ lk_status lki_bundle_open_index(const char *prefix, lki_bundle *out)
     return status;
 }
 
-/* Whether two looks at a path saw the same file. */
+/* True if two queries of a path found the same file. */
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* `*changed`: the index was replaced meanwhile, so the data may be another one's, or gone. */
+/* `*changed`: the index was replaced meanwhile, so the data may belong to another index, or be gone. */
 static lk_status open_once(const char *prefix, lki_bundle *out, bool *changed)
 {
     struct stat before = {0}, after = {0};
@@ -241,7 +241,7 @@ static lk_status open_once(const char *prefix, lki_bundle *out, bool *changed)
     return status;
 }
 
-/* Again when a new checkpoint took the old one's place between a look at the index and one at the data. */
+/* Tries again if a new checkpoint replaced the old one between opening the index and the data. */
 lk_status lki_bundle_open(const char *prefix, lki_bundle *out)
 {
     enum { TRIES = 100 };
@@ -413,7 +413,7 @@ lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out)
 
 enum { PIECE = 1 << 20 };
 
-/* The bytes of an entry from `from` on, a piece at a time, added to the checksum. */
+/* Adds the bytes of an entry from `from` on to the checksum, a piece at a time. */
 static lk_status sum_bytes(const lki_bundle_entry *e, const lki_bundle_shard *s, uint64_t from, uint32_t *crc)
 {
     const uint64_t left = e->size - from;
@@ -459,7 +459,7 @@ static lk_status sum_lengths(const lki_bundle_entry *e, const lki_bundle_shard *
     return status;
 }
 
-/* How many elements; false when that cannot be counted. */
+/* The number of elements; false if it overflows. */
 static bool count_of(const lki_bundle_entry *e, uint64_t *count)
 {
     *count = 1;

@@ -4,11 +4,11 @@
  *         \________ any error: removed ________/                                  folder synced, the old data removed
  *
  * Invariants
- * 1. What a reader holds open it can read for ever, also when the files were removed or replaced since.
- * 2. A writer publishes the data before the index, so a checkpoint whose index is there is complete. Where PREFIX exists already,
- *    the new data takes another name (data-00001-of-00002, which its index says, as TensorFlow reads it), so the rename of the
- *    index is the one moment at which the new checkpoint takes the place of the old.
- * 3. A data file that no index refers to and no writer holds (flock) is a leftover; the next writer of PREFIX removes it. */
+ *  1. A reader can always read the files it holds open, also if they were removed or replaced since.
+ *  2. A writer publishes the data before the index, so a checkpoint that has its index is complete. If PREFIX exists already, the
+ *     new data gets another name (data-00001-of-00002, which its index says, as TensorFlow reads it). So the rename of the index is
+ *     the one moment at which the new checkpoint replaces the old.
+ *  3. A data file that no index refers to and no writer holds (flock) is a leftover; the next writer of PREFIX removes it. */
 #ifndef LKI_FORMAT_BUNDLE_H
 #define LKI_FORMAT_BUNDLE_H
 
@@ -42,65 +42,65 @@ typedef struct lki_bundle {
     lki_bundle_shard *shard; /* those that entries need */
 } lki_bundle;
 
-/* Read the index and open the data files. LK_ENOTFOUND when there is no index. */
+/* Read the index and open the data files. LK_ENOTFOUND if there is no index. */
 lk_status lki_bundle_open(const char *prefix, lki_bundle *out);
 void      lki_bundle_close(lki_bundle *b);
 
-/* Only the index: what there is, without what it is. */
+/* Only the index: entries without their data. */
 lk_status lki_bundle_open_index(const char *prefix, lki_bundle *out);
 
 /* -1 when there is none. */
 int lki_bundle_find(const lki_bundle *b, const char *key);
 
-/* Type and shape of an entry without its elements. LK_EDTYPE when it is text or of a type that lockstep lacks. */
+/* Type and shape of an entry without its elements. LK_EDTYPE if it is text or of a type that lockstep does not have. */
 lk_status lki_bundle_describe(const lki_bundle *b, int entry, lki_array *out);
 
-/* Whether it has this type and shape. */
+/* True if it has this type and shape. */
 bool lki_bundle_is(const lki_bundle *b, int entry, lk_dtype dtype, const lk_shape *shape);
 
 /* With its elements, checksum verified. */
 lk_status lki_bundle_read(const lki_bundle *b, int entry, lki_array *out);
-lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out); /* of a text of shape [] */
+lk_status lki_bundle_read_text(const lki_bundle *b, int entry, lki_bytes *out); /* for a text of shape [] */
 
-/* Its place, size and checksum, in bounded memory: what reading it would find wrong. */
+/* Checks its offset, size and checksum, in bounded memory: reports what reading it would find wrong. */
 lk_status lki_bundle_check(const lki_bundle *b, int entry);
 
-/* "float32", "string", ...; "type 21" for one that has no name here. `text` has room for 24 characters. */
+/* "float32", "string", ...; "type 21" for unknown ones. `text` has room for 24 characters. */
 const char *lki_bundle_type_name(int type, char *text);
 
-/* PREFIX.data-<shard>-of-<shards>, or PREFIX.index when there are 0 shards; from lki_alloc. */
+/* PREFIX.data-<shard>-of-<shards>, or PREFIX.index if there are 0 shards; from lki_alloc. */
 char *lki_bundle_path(const char *prefix, int shard, int shards);
 
 enum { LKI_BUNDLE_TEXT = 7, LKI_BUNDLE_VERSION = 1 };
 int      lki_bundle_type_of(lk_dtype dtype);                   /* TensorFlow's number */
-uint32_t lki_bundle_length_crc(uint32_t crc, uint64_t length); /* go on with the length of a text, as checksums count it */
+uint32_t lki_bundle_length_crc(uint32_t crc, uint64_t length); /* continue a checksum with the length of a text */
 
 /* ---- writing ---- */
 
 typedef struct lki_bundle_writer {
     char            *prefix;
     lki_durable      data, index;
-    int              shard;        /* the data is shard `shard` of one more */
-    bool             placed, done; /* the data has its name; the index has */
+    int              shard;        /* the data is shard `shard` of shard + 1 */
+    bool             placed, done; /* the data has its final name; the index has */
     int              count, room;
     lki_table_entry *entry; /* keys and values in `memory` */
     lki_arena        memory;
 } lki_bundle_writer;
 
-/* Folders that are missing are made. Keys may be added in any order. */
+/* Missing folders are made. Keys may be added in any order. */
 lk_status lki_bundle_begin(const char *prefix, lki_bundle_writer *w);
 lk_status lki_bundle_add(lki_bundle_writer *w, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data);
 lk_status lki_bundle_add_text(lki_bundle_writer *w, const char *key, const void *text, size_t size);
-lk_status lki_bundle_commit(lki_bundle_writer *w); /* LK_EINVAL when a key was added twice */
+lk_status lki_bundle_commit(lki_bundle_writer *w); /* LK_EINVAL if a key was added twice */
 
-/* Frees; what was not committed is removed. */
+/* Frees the writer; files that were not committed are removed. */
 void lki_bundle_end(lki_bundle_writer *w);
 
-/* Remove the files of PREFIX; its index first. What is not there is not an error. */
+/* Remove the files of PREFIX, the index first. A missing file is not an error. */
 lk_status lki_bundle_remove(const char *prefix);
 
-/* Remove what crashes left of checkpoints of a folder whose names begin with `begin`: files beside, and data without an index. What
- * a writer holds stays. At best: never an error. */
+/* Remove leftovers of crashes in a folder, of checkpoints whose names begin with `begin`: unfinished files, and data without an
+ * index. Files that a writer holds are kept. Never an error. */
 void lki_bundle_clean(const char *folder, const char *begin);
 
 #endif

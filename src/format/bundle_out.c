@@ -1,10 +1,11 @@
 /* Writing TensorFlow's checkpoint files (bundle.h; bundle.c has the format and reads it).
  *
- * Which name the data gets, when, and what may be removed, holds also when several processes write one PREFIX:
- *   - A name is taken by making an empty file that is locked, which then is replaced by the data, locked too; the lock is held
- *     until the index is there.
- *   - A file is removed only while it is locked, after a look into the index as it is then. A writer that published its index
- *     before it let go of the lock is seen; one that has not holds the lock. */
+ * Several processes may write one PREFIX. So names and removals follow these rules:
+ *
+ * - A name is taken by making an empty file that is locked, which then is replaced by the data, locked too; the lock is held until
+ *   the index exists.
+ * - A file is removed only while it is locked, after reading the current index. A writer releases its lock only after its index is
+ *   published, so its data is seen in the index; until then the writer holds the lock. */
 #include "core/shape.h"
 #include "format/bundle.h"
 #include "format/crc32c.h"
@@ -55,7 +56,7 @@ static void put_shape(lki_sink *entry, const lk_shape *shape)
     lki_sink_free(&axes);
 }
 
-/* Note what was written since `offset`. */
+/* Add an entry for what was written since `offset`. */
 static lk_status note(lki_bundle_writer *w, const char *key, int type, const lk_shape *shape, uint64_t offset, uint32_t crc)
 {
     lki_sink entry = {0};
@@ -99,7 +100,7 @@ lk_status lki_bundle_add_text(lki_bundle_writer *w, const char *key, const void 
     return status;
 }
 
-/* An entry whose value lies in the writer's memory from now on. */
+/* An entry whose value is in the writer's memory from now on. */
 static lk_status set_value(lki_bundle_writer *w, lki_table_entry *e, const lki_sink *value)
 {
     uint8_t *room = value->failed ? NULL : lki_arena_alloc(&w->memory, value->size);
@@ -122,7 +123,7 @@ static lk_status fill_header(lki_bundle_writer *w)
     return status;
 }
 
-/* Entries were written as those of shard 0, which is not said. */
+/* Entries were written for shard 0, which is the default and not stored. */
 static lk_status name_shard(lki_bundle_writer *w)
 {
     lk_status status = LK_OK;
@@ -138,10 +139,10 @@ static lk_status name_shard(lki_bundle_writer *w)
 
 static int by_key(const void *a, const void *b) { return lki_table_compare(a, b); }
 
-/* In the order of their keys, and no two alike. */
+/* Sort keys; an error if two are equal. */
 static lk_status check_keys(lki_bundle_writer *w)
 {
-    LKI_TRY(keep_entry(w, "", &(lki_sink){0})); /* the header's place */
+    LKI_TRY(keep_entry(w, "", &(lki_sink){0})); /* reserves the header */
     qsort(w->entry, (size_t)w->count, sizeof *w->entry, by_key);
     for (int i = 1; i < w->count; i++)
         if (lki_table_compare(&w->entry[i - 1], &w->entry[i]) == 0)
@@ -171,7 +172,7 @@ static const char *name_in(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Whether a file name is `name`.data-<5 digits>-of-<5 digits>. */
+/* True if a file name is `name`.data-<5 digits>-of-<5 digits>. */
 static bool is_data_of(const char *candidate, const char *name, size_t length, int *shard, int *shards)
 {
     int end = 0;
@@ -179,7 +180,7 @@ static bool is_data_of(const char *candidate, const char *name, size_t length, i
            end == 20 && !candidate[length + 20];
 }
 
-/* Whether the index of `prefix`, as it is now, refers to that data file. One that cannot be read may. */
+/* True if the current index of `prefix` refers to that data file, or cannot be read. */
 static bool is_needed(const char *prefix, int shard, int shards)
 {
     lki_error_record before, mine;
@@ -209,7 +210,7 @@ static bool is_leftover(const void *arg)
 
 /* ---- the commit ------------------------------------------------------------------------------------------------------------- */
 
-/* The data under the first name that is free, or taken by a leftover. */
+/* Rename the data to the first name that is free, or taken by a leftover. */
 static lk_status place_data(lki_bundle_writer *w)
 {
     for (w->shard = 0; w->shard < MOST_SHARDS; w->shard++) {
@@ -225,7 +226,7 @@ static lk_status place_data(lki_bundle_writer *w)
     return lki_fail(LK_EIO, "%s: cannot write it: %d data files of that name are in use", w->prefix, MOST_SHARDS);
 }
 
-/* Other data files of the prefix: those of the checkpoint before, and of crashes. */
+/* Other data files of the prefix: those of the previous checkpoint, and of crashes. */
 static void remove_others(const char *prefix)
 {
     const char  *name = name_in(prefix);

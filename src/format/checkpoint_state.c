@@ -47,7 +47,7 @@ static int digit_of(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
 }
 
-/* What a backslash stands for; t->p is after it. */
+/* The character for a backslash sequence; moves t->p after it. */
 static char take_escape(text *t)
 {
     static const char names[] = "n\nt\tr\ra\ab\bf\fv\v";
@@ -64,7 +64,7 @@ static char take_escape(text *t)
     return c;
 }
 
-/* Quoted text, pieces of it that follow each other joined, after what `out` has. */
+/* Appends quoted text to `out`; adjacent pieces are joined. */
 static lk_status take_quoted(text *t, lki_sink *out)
 {
     while (t->p < t->end && (*t->p == '"' || *t->p == '\'')) {
@@ -81,7 +81,7 @@ static lk_status take_quoted(text *t, lki_sink *out)
     return out->failed ? LK_ENOMEM : LK_OK;
 }
 
-/* "-1", "1700000000.25", "1.7e+09": a number as such files have it, whatever the locale. Other words are 0. */
+/* "-1", "1700000000.25", "1.7e+09": a number in the form of such files, whatever the locale. Other words are 0. */
 static double number_of(const char *p, size_t n)
 {
     const char *end = p + n;
@@ -176,7 +176,7 @@ static lk_status take_field(text *t, scan *s)
 static const char SUM[] = "# crc32c ";
 enum { SUM_DIGITS = 8 };
 
-/* Whether the last line is a checksum of what is before it, and another one than that has. */
+/* True if the last line is a checksum that does not match the bytes before it. */
 static bool is_changed(const char *bytes, size_t size)
 {
     const size_t line = sizeof SUM - 1 + SUM_DIGITS + 1;

@@ -26,12 +26,12 @@ typedef struct lki_checkpoint_state {
     char           *latest; /* from lki_alloc */
     int             count, room;
     lki_state_item *item;
-    bool            timed;     /* the items have their times */
-    double          preserved; /* 0: it does not say */
-    bool            changed;   /* it does not have the checksum it says */
+    bool            timed;     /* the items have timestamps */
+    double          preserved; /* 0: not given */
+    bool            changed;   /* its checksum does not match */
 } lki_checkpoint_state;
 
-/* What is in it, as it stands there. LK_EFORMAT when it names no latest one. */
+/* The contents of the file. LK_EFORMAT if it names no latest checkpoint. */
 lk_status lki_checkpoint_state_scan(const char *file, const char *text, size_t size, lki_checkpoint_state *out);
 void      lki_checkpoint_state_free(lki_checkpoint_state *s);
 
@@ -41,7 +41,7 @@ lk_status lki_checkpoint_state_parse(const char *file, const char *text, size_t 
 /* Replace the state file `file`. */
 lk_status lki_checkpoint_state_put(const char *file, const lki_checkpoint_state *s);
 
-/* Replace the state file of the folder `checkpoint` is in, so that it names that one alone. */
+/* Replace the state file of the folder of `checkpoint`, so that it names only that one. */
 lk_status lki_checkpoint_state_write(const char *checkpoint);
 
 #endif

@@ -1,8 +1,8 @@
 /* The two checksums of 32 bits: CRC-32 (polynomial 0x04c11db7) and CRC-32C (0x1edc6f41), bits reversed, start and end inverted.
  *
- * Table k tells what a byte does to the checksum after k more bytes, so that eight bytes are taken at a time. Where there is SSE
- * 4.2, one instruction takes eight bytes for CRC-32C; it gives its result three cycles later and can be begun every cycle, so three
- * neighbouring blocks are summed at a time and put together: the checksum of a block followed by n more bytes is that of the block
+ * Table k has the effect of a byte on the checksum after k more bytes, so that eight bytes are processed at a time. With SSE 4.2,
+ * one instruction processes eight bytes for CRC-32C. Its latency is three cycles and one can start every cycle, so three
+ * neighbouring blocks are processed at a time and combined: the checksum of a block followed by n more bytes is that of the block
  * followed by n zeros, which is linear and has tables, combined with that of the n bytes. */
 #include "format/crc32.h"
 #include "format/crc32c.h"
@@ -57,9 +57,9 @@ uint32_t lki_crc32c_table(uint32_t seed, const void *data, size_t size) { return
 
 #if defined(__x86_64__)
 enum { BLOCKS = 2 };
-static const size_t BLOCK[BLOCKS] = {8192, 256}; /* bytes: the first for what is long, the second for what is left of it */
+static const size_t BLOCK[BLOCKS] = {8192, 256}; /* bytes: the first for long data, the second for the rest of it */
 
-/* [b][k][x]: what byte k of a checksum, being x, becomes by BLOCK[b] zero bytes after it. */
+/* [b][k][x]: the change of byte k of a checksum, with value x, by BLOCK[b] zero bytes after it. */
 static uint32_t       zeros[BLOCKS][4][256];
 static pthread_once_t zeros_made = PTHREAD_ONCE_INIT;
 

@@ -1,4 +1,4 @@
-/* CRC-32, as zip archives and PNG images carry it. */
+/* CRC-32, as in zip archives and PNG images. */
 #ifndef LKI_FORMAT_CRC32_H
 #define LKI_FORMAT_CRC32_H
 

@@ -27,7 +27,7 @@ enum {
 typedef struct packer {
     const uint8_t *data;
     size_t         size;
-    uint8_t       *to;   /* room was made for the worst case */
+    uint8_t       *to;   /* allocated for the worst case */
     uint64_t       bits; /* not written yet, the first lowest */
     int            count;
     int64_t       *head;   /* by hash: the last place, or -1 */
@@ -71,7 +71,7 @@ static void put_symbol(packer *p, uint32_t symbol)
     else put_code(p, 0xc0 + symbol - 280, 8);
 }
 
-/* Lengths and distances are cut into classes that double in width every `step` classes; a value is its class and extra bits. */
+/* Lengths and distances are divided into classes that double in width every `step` classes; a value is its class and extra bits. */
 static void class_of(uint32_t value, int step_bits, uint32_t *class, int *extra_bits, uint32_t *extra)
 {
     const int top = value < 2u << step_bits ? step_bits : 31 - __builtin_clz(value);
@@ -124,7 +124,7 @@ static match longest(const packer *p, size_t at)
     for (int i = 0; i < CHAIN && place >= 0 && (int64_t)at - place <= WINDOW && best.length < most; i++) {
         const int length = common(p->data + place, p->data + at, most);
         if (length >= SHORTEST && length > best.length) best = (match){length, (int64_t)at - place};
-        place = p->before[place % WINDOW]; /* taken over only by a place that is out of its reach */
+        place = p->before[place % WINDOW]; /* only overwritten by positions that are out of its reach */
     }
     return best;
 }
@@ -165,7 +165,7 @@ static void put_stored(packer *p)
 
 static uint32_t adler32(const uint8_t *data, size_t size)
 {
-    enum { PRIME = 65521, SAFE = 5552 }; /* so many bytes before a sum can pass 32 bits */
+    enum { PRIME = 65521, SAFE = 5552 }; /* this many bytes before a sum can exceed 32 bits */
     uint32_t a = 1, b = 0;
     for (size_t at = 0; at < size;) {
         const size_t stop = size - at < SAFE ? size : at + SAFE;

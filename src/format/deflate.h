@@ -1,5 +1,5 @@
-/* Packing bytes as deflate does (RFC 1951), with a zlib frame where PNG wants one. One fixed code, matches within 32 KiB: small
- * code for files that are small. No library is needed for it. */
+/* Packing bytes with deflate (RFC 1951), with a zlib frame for PNG. One fixed code, matches within 32 KiB: little code, for small
+ * files. No library is needed. */
 #ifndef LKI_FORMAT_DEFLATE_H
 #define LKI_FORMAT_DEFLATE_H
 

@@ -1,4 +1,4 @@
-/* Files written beside, synced and renamed (durable.h). */
+/* Writing files under a temporary name, syncing and renaming them (durable.h). */
 #define _GNU_SOURCE /* sync_file_range */
 #include "format/durable.h"
 #include "core/memory.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 32 << 20, AHEAD = 32 << 20, TRIES = 100 }; /* one write takes at most 2 GiB anywhere */
+enum { CHUNK = 32 << 20, AHEAD = 32 << 20, TRIES = 100 }; /* one write accepts at most 2 GiB on any system */
 
 static lk_status failed(const char *path, const char *what)
 {
@@ -49,7 +49,7 @@ static bool is_beside(const char *candidate, const char *name, size_t length)
     return beside_of(candidate) == length && strncmp(candidate, name, length) == 0;
 }
 
-/* Whether the name in the folder is still that of the open file. */
+/* True if the name in the folder still belongs to the open file. */
 static bool is_named(int descriptor, int folder, const char *name)
 {
     struct stat a, b;
@@ -57,7 +57,8 @@ static bool is_named(int descriptor, int folder, const char *name)
            a.st_ino == b.st_ino;
 }
 
-/* A file that can be locked has no writer any more. Whoever makes one and has not locked it yet finds out (make_locked). */
+/* A file that can be locked has no writer any more. A process that has made one but not locked it yet notices the removal
+ * (make_locked). */
 static void remove_leftover(int folder, const char *name)
 {
     const int descriptor = lki_openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
@@ -66,7 +67,7 @@ static void remove_leftover(int folder, const char *name)
     close(descriptor);
 }
 
-/* At best: a folder that cannot be read keeps what is in it. */
+/* Never an error: if a folder cannot be read, its files stay. */
 static void remove_leftovers(const char *path)
 {
     const size_t length = lki_folder_length(path);
@@ -102,7 +103,7 @@ static int make_locked(const char *path)
 {
     const int descriptor = lki_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (descriptor < 0) return -1;
-    const bool locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
+    const bool locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or the file system has no locks */
     if (locked && is_named(descriptor, AT_FDCWD, path)) return descriptor;
     close(descriptor);
     unlink(path);
@@ -142,7 +143,7 @@ lk_status lki_durable_begin(const char *path, lki_durable *d)
     return status;
 }
 
-/* Let the disk begin with what it can have already: less is left to wait for at the end. */
+/* Start writing to disk early: less is left to wait for at the end. */
 static void start_writing(lki_durable *d)
 {
 #if defined(__linux__)
@@ -176,12 +177,12 @@ lk_status lki_durable_publish(lki_durable *d)
     if (rename(d->beside, d->path) != 0) return failed(d->path, "rename a file to");
     lki_release(d->beside);
     d->beside = NULL;
-    close(d->descriptor); /* which lets go of the lock; what was written was synced before */
+    close(d->descriptor); /* this releases the lock; the contents were synced before */
     d->descriptor = -1;
     return LK_OK;
 }
 
-/* The name is taken by an empty file first: making that fails for all but one. */
+/* The name is first taken by an empty file: making that fails for all but one process. */
 lk_status lki_durable_publish_new(lki_durable *d, const char *path, bool *taken)
 {
     char *copy = lki_strdup(path);
@@ -238,7 +239,7 @@ static bool is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* Some file systems cannot sync a folder (EINVAL): their renames are as lasting as they can be. 0, or what errno says. */
+/* Some file systems cannot sync a folder (EINVAL): their renames are as durable as they can be. 0, or errno. */
 static int sync_folder_of(const char *file)
 {
     const size_t length = lki_folder_length(file);
@@ -251,11 +252,11 @@ static int sync_folder_of(const char *file)
     return cause;
 }
 
-/* It was not there: its name in the folder above it is made to last. */
+/* The folder was made: make its name durable in its parent folder. */
 static bool make_one(const char *folder)
 {
     if (mkdir(folder, 0777) != 0) return is_folder(folder);
-    sync_folder_of(folder); /* at best: the folder above it may be one that cannot be read */
+    sync_folder_of(folder); /* errors are ignored: the parent folder may not be readable */
     return true;
 }
 
@@ -264,7 +265,7 @@ lk_status lki_folder_make(const char *file)
     char *folder = lki_path_join(file, lki_folder_length(file), "");
     if (!folder) return LK_ENOMEM;
     lk_status status = LK_OK;
-    for (char *p = folder; *p && status == LK_OK; p++) { /* every part of the path that ends here */
+    for (char *p = folder; *p && status == LK_OK; p++) { /* for every part of the path */
         const char next = p[1];
         if (*p == '/' || (next != '/' && next != 0)) continue;
         p[1] = 0;

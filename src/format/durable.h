@@ -3,11 +3,11 @@
  *     lki_durable_begin --write--> WRITING --sync--> SYNCED --publish--> VISIBLE, under its name
  *                                      \______ error, or lki_durable_abandon ____> REMOVED
  *
- * The bytes go to NAME.<process>.<number>.tmp beside it, a file of this writer alone, so that several writers may write one NAME at
- * the same time: the last to publish replaces the others, and readers always see one complete file. It is locked (flock) until it
- * is published. A file that a crash left is not locked, and the next writer of NAME removes it: the system releases a lock however
- * a process ends, also across containers, where process numbers are not known. On a file system without locks, leftovers stay.
- * Errors are LK_EIO and name the file and the system's reason. */
+ * The bytes are written to NAME.<process>.<number>.tmp in the same folder. Each writer has its own such file, so several writers
+ * may write one NAME at the same time: the last to publish replaces the others, and readers always see one complete file. The file
+ * is locked (flock) until it is published. A file that a crash left is not locked, and the next writer of NAME removes it: the
+ * system releases a lock however a process ends, also across containers, where process numbers are not known. On a file system
+ * without locks, leftovers stay. Errors are LK_EIO and name the file and the system's reason. */
 #ifndef LKI_FORMAT_DURABLE_H
 #define LKI_FORMAT_DURABLE_H
 
@@ -23,9 +23,9 @@ typedef struct lki_durable {
 
 lk_status lki_durable_begin(const char *path, lki_durable *d);
 lk_status lki_durable_write(lki_durable *d, const void *data, size_t size);
-lk_status lki_durable_sync(lki_durable *d);    /* on the disk; nothing can be written any more */
-lk_status lki_durable_publish(lki_durable *d); /* in place of what had its name */
-void      lki_durable_abandon(lki_durable *d); /* what was not published is removed; frees */
+lk_status lki_durable_sync(lki_durable *d);    /* on the disk; no more writes are possible */
+lk_status lki_durable_publish(lki_durable *d); /* replaces an existing file of that name */
+void      lki_durable_abandon(lki_durable *d); /* frees it; a file that was not published is removed */
 
 /* Publish under another name, unless a file of that name exists: then *taken is set and nothing has changed. The lock is held until
  * `abandon`. */
@@ -35,19 +35,18 @@ lk_status lki_durable_publish_new(lki_durable *d, const char *path, bool *taken)
  * file. */
 void lki_remove_unheld(const char *path, bool (*unneeded)(const void *arg), const void *arg);
 
-/* Remove the files beside that crashes left in a folder, of names that begin with `begin`. */
+/* Remove temporary files that crashes left in a folder, for names that begin with `begin`. */
 void lki_durable_clean(const char *folder, const char *begin);
 
 /* All of it for a small file: written, synced, published, the folder synced. */
 lk_status lki_durable_file(const char *path, const void *data, size_t size);
 
-/* The folder a file is in: make it and those above it, to last; make renames in it last; the same where it is not an error if that
- * cannot be done. */
+/* The folder of a file: make it and its parents, durably; make renames in it durable; the same, ignoring errors. */
 lk_status lki_folder_make(const char *file);
 lk_status lki_folder_sync(const char *file);
 void      lki_folder_try_sync(const char *file);
 
-/* The length of the folder part of a path, without its last slash; 0: none, the current one. "/a" has "/". */
+/* The length of the folder part of a path, without its last slash; 0: none, the current folder. "/a" has "/". */
 size_t lki_folder_length(const char *path);
 
 /* The first `length` characters of `a`, then `b`; from lki_alloc. */

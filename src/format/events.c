@@ -52,7 +52,7 @@ static void put_record(lki_sink *s, const lki_sink *record)
     lki_sink_fixed(s, lki_crc32c_mask(lki_crc32c(0, record->data, record->size)), 4);
 }
 
-/* Returns 0, or what errno says; what could not be written still waits. */
+/* Returns 0 or errno; what could not be written still waits. */
 static int write_waiting(lki_events *e)
 {
     size_t done = 0;
@@ -71,14 +71,14 @@ static lk_status append(lki_events *e, lki_sink *event)
 {
     const size_t before = e->waiting.size;
     const bool   whole = !event->failed;
-    if (before > MOST_WAITING) { /* writing fails, and has for long */
+    if (before > MOST_WAITING) { /* writing has failed for a long time */
         lki_sink_free(event);
         return lki_events_flush(e);
     }
     if (whole) put_record(&e->waiting, event);
     lki_sink_free(event);
     if (!whole || e->waiting.failed) {
-        e->waiting.size = before; /* no half record */
+        e->waiting.size = before; /* no partial record */
         e->waiting.failed = false;
         return LK_ENOMEM;
     }
@@ -268,7 +268,7 @@ static range range_of(const float *value, int64_t count)
     return r;
 }
 
-/* As TensorFlow: where all values are one, all edges are that value and the last bucket has them all; no values give zeros. */
+/* As in TensorFlow: if all values are equal, all edges are that value and the last bucket has them all; no values give zeros. */
 static void fill_buckets(bucket out[BUCKETS], const float *value, int64_t count)
 {
     const range  r = range_of(value, count);
@@ -305,7 +305,7 @@ typedef struct reader {
     lki_event    event;
     lki_event_fn fn;
     void        *user;
-    lki_sink     tag, text; /* what the event points to, ending in 0 */
+    lki_sink     tag, text; /* the strings of the event, ending in 0 */
 } reader;
 
 static double double_of(uint64_t bits)

@@ -9,7 +9,7 @@
 
 typedef struct lki_events lki_events;
 
-/* The folder is made if it is missing. `wall_time` is given with each event, in seconds since 1970. */
+/* A missing folder is made. `wall_time` is given with each event, in seconds since 1970. */
 lk_status   lki_events_open(const char *folder, double wall_time, lki_events **out);
 lk_status   lki_events_close(lki_events *e); /* flushes; NULL is ignored */
 lk_status   lki_events_flush(lki_events *e);
@@ -17,7 +17,7 @@ const char *lki_events_path(const lki_events *e);
 
 lk_status lki_events_scalar(lki_events *e, double wall_time, int64_t step, const char *tag, float value);
 
-/* Up to 30 buckets of equal width between the smallest and the largest, as tf.summary.histogram. Values that are not finite are
+/* Up to 30 buckets of equal width between the smallest and the largest, as in tf.summary.histogram. Values that are not finite are
  * left out. */
 lk_status lki_events_histogram(lki_events *e, double wall_time, int64_t step, const char *tag, const float *value, int64_t count);
 lk_status lki_events_image(lki_events *e, double wall_time, int64_t step, const char *tag, int64_t width, int64_t height,

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_AT_ONCE = 1 << 30, PIECE = 1 << 18 }; /* one read gives at most 2 GiB */
+enum { MOST_AT_ONCE = 1 << 30, PIECE = 1 << 18 }; /* one read returns at most 2 GiB */
 
 void lki_bytes_free(lki_bytes *b)
 {
@@ -149,7 +149,7 @@ void lki_array_free(lki_array *a)
 
 /* ---- compressed bytes -------------------------------------------------------------------------------------------------------- */
 
-/* Deflate makes at most 1032 bytes of one. */
+/* Deflate unpacks one byte to at most 1032 bytes. */
 static size_t most_of(size_t packed) { return packed > SIZE_MAX / 1032 - 64 ? SIZE_MAX / 2 : packed * 1032 + 64; }
 
 typedef struct unpacking {

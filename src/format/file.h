@@ -1,9 +1,10 @@
 /* What the readers of formats share: a whole file in memory, an array that was in it, and compressed bytes.
  *
  * Invariants
- * 1. A reader trusts no number of a file: every length, offset and product is checked against what is there before it is used.
- * 2. Every refusal is LK_EFORMAT (LK_EIO for the system's) and says: file, what is wrong, where, what would be right.
- * 3. On failure the results are empty and nothing is held. */
+ *  1. A reader trusts no number of a file: every length, offset and product is checked against the size of the data before it is
+ *     used.
+ *  2. Every error is LK_EFORMAT (LK_EIO for errors of the system) and says: file, what is wrong, where, what would be right.
+ *  3. On failure the results are empty and nothing is held. */
 #ifndef LKI_FORMAT_FILE_H
 #define LKI_FORMAT_FILE_H
 
@@ -16,22 +17,22 @@ typedef struct lki_bytes {
     size_t   size;
 } lki_bytes;
 
-int lki_fsync(int descriptor); /* again whenever a signal came between */
+int lki_fsync(int descriptor); /* repeated if a signal interrupts it */
 
 lk_status lki_file_read(const char *path, lki_bytes *out);
 lk_status lki_file_write(const char *path, int parts,
-                         const lki_bytes *part); /* one after the other; a file half written is removed */
+                         const lki_bytes *part); /* one after the other; an incomplete file is removed */
 void      lki_bytes_free(lki_bytes *b);
 
-/* Bytes that come piece by piece, so that what has many of them is never in memory as a whole. */
+/* Bytes in pieces, so that large data need not be in memory as a whole. */
 typedef struct lki_feed lki_feed;
 struct lki_feed {
     uint64_t size; /* of all pieces */
     lk_status (*next)(lki_feed *f, const uint8_t **piece,
-                      size_t *size); /* the next one, until the following call; size 0: the end */
+                      size_t *size); /* the next piece, valid until the following call; size 0: the end */
 };
 
-/* `size` bytes of an open file from `offset` on: LK_EIO when it has become shorter. */
+/* `size` bytes of an open file from `offset` on: LK_EIO if it has become shorter. */
 lk_status lki_file_read_at(const char *path, int descriptor, uint64_t offset, void *to, size_t size);
 
 /* Feeds of bytes in memory, and of a part of an open file. */
@@ -52,26 +53,26 @@ lki_bytes_feed lki_feed_of_bytes(const void *data, size_t size);
 lk_status      lki_file_feed_begin(lki_file_feed *f, const char *path, int descriptor, uint64_t offset, uint64_t size);
 void           lki_file_feed_end(lki_file_feed *f);
 
-/* Elements row by row, little endian as the machine. */
+/* Elements row by row, little endian like the machine. */
 typedef struct lki_array {
     lk_dtype dtype;
     lk_shape shape;
     void    *data; /* from lki_alloc */
 } lki_array;
 
-/* How an element of a file becomes one of a type there is here: small integers get wider, truths are 0 or 1. */
+/* How an element of a file is converted to a type of lockstep: small integers are widened, truth values become 0 or 1. */
 typedef enum lki_widening { LKI_AS_IS, LKI_SIGNED, LKI_UNSIGNED, LKI_TRUTH } lki_widening;
 
-/* Element `index` of an array from x, the `bytes` bytes the file has; false: an unsigned number too large for i64. */
+/* Store element `index` of an array from x, which has the file's `bytes` bytes; false: an unsigned number too large for i64. */
 bool lki_array_put(lki_array *a, int64_t index, uint64_t x, lki_widening how, int bytes);
 
-/* An array without its elements; refuses ranks, sizes and products of sizes that are too large, in the name of `file`. */
+/* An array without its elements; an error naming `file` for ranks, sizes and products of sizes that are too large. */
 lk_status lki_array_begin(const char *file, lk_dtype dtype, int rank, const uint64_t *dim, lki_array *out);
 lk_status lki_array_alloc(lki_array *a); /* room for them */
 void      lki_array_free(lki_array *a);
 
-/* Unpack deflate (as in zip), gzip or zlib (as in PNG) data with zlib, looked for at run time. `size` is the exact unpacked size;
- * LKI_SIZE_UNKNOWN: whatever comes out, at most what deflate can make of that many bytes. */
+/* Unpack deflate (as in zip), gzip or zlib (as in PNG) data with zlib, which is loaded at run time. `size` is the exact unpacked
+ * size; LKI_SIZE_UNKNOWN: any size, up to the most that deflate can make of that many bytes. */
 typedef enum lki_packing { LKI_DEFLATE, LKI_GZIP, LKI_ZLIB } lki_packing;
 #define LKI_SIZE_UNKNOWN SIZE_MAX
 lk_status lki_unpack(const char *file, lki_packing packing, const uint8_t *packed, size_t packed_size, size_t size, lki_bytes *out);

@@ -1,8 +1,8 @@
-/* HDF5 files (h5.h): the things in them, and how they travel to the helper and back (h5_protocol.h).
+/* HDF5 files (h5.h): their items, and how they are sent to the helper and back (h5_protocol.h).
  *
  * Invariants
- * 1. Items are in order of their names and no two of a kind have the same; a name with an '@' is an attribute's.
- * 2. What the helper answers is believed as little as a file: it may have read a hostile one. */
+ *  1. Items are sorted by name and no two of a kind have the same; a name with an '@' is an attribute's.
+ *  2. The helper's answer is checked like a file: the helper may have read a hostile one. */
 #include "format/h5.h"
 #include "core/memory.h"
 #include "core/open.h"
@@ -35,7 +35,7 @@ void lki_h5_free(lki_h5 *file)
     *file = (lki_h5){0};
 }
 
-/* Where a name is, or where it would be. */
+/* The index of a name, or where it would be inserted. */
 static int place_of(const lki_h5 *file, const char *name, bool *found)
 {
     int low = 0, high = file->count;
@@ -55,7 +55,7 @@ const lki_h5_item *lki_h5_find(const lki_h5 *file, const char *name)
     return found ? &file->item[i] : NULL;
 }
 
-/* Whether it is parts with something in them, separated by slashes. */
+/* True if it consists of nonempty parts separated by slashes. */
 static bool is_path(const char *name, size_t size)
 {
     bool part = false;
@@ -78,7 +78,7 @@ static lk_status check_name(const char *name, bool attribute)
                     attribute ? "PATH@NAME" : "a path such as layers/dense/vars/0, without a leading slash");
 }
 
-/* Takes the item over, also on failure; its name is a copy of `name`. */
+/* Takes over the item, also on failure; its name is a copy of `name`. */
 static lk_status add(lki_h5 *file, const char *name, lki_h5_item *i)
 {
     bool      found;
@@ -162,16 +162,16 @@ static bool dtype_of(uint64_t values, lk_dtype *out)
 
 /* ---- an answer --------------------------------------------------------------------------------------------------------------- */
 
-/* A frame of an answer, as it comes; every byte goes through hear(). */
+/* A frame of an answer while it is received; every byte is read by hear(). */
 typedef struct source {
     const char  *name;
     lki_h5_talk *talk;
     uint64_t     limit;   /* bytes a frame may have */
     uint64_t     left;    /* of its payload */
-    bool         writing; /* of a helper that should have written a file: there is none to blame */
+    bool         writing; /* from a helper that writes a file: messages do not blame a file */
 } source;
 
-/* A helper that came to a bad end says more by that than by what it answered. */
+/* If the helper ended abnormally, that is the better error message. */
 static lk_status malformed(const source *s)
 {
     LKI_TRY(lki_h5_end(s->talk));
@@ -189,7 +189,7 @@ static lk_status hear(source *s, void *to, uint64_t size)
     return got == size ? LK_OK : malformed(s);
 }
 
-/* The next frame: what it is; its payload is left. */
+/* The next frame: its kind; its payload is not read yet. */
 static lk_status next_frame(source *s, uint64_t *what)
 {
     uint8_t head[LKI_H5P_FRAME];
@@ -200,7 +200,7 @@ static lk_status next_frame(source *s, uint64_t *what)
     return s->left <= s->limit ? LK_OK : malformed(s);
 }
 
-/* Of the frame that says so: nothing comes after it. */
+/* After the frame that marks the end nothing may follow. */
 static lk_status check_done(source *s)
 {
     uint8_t more;
@@ -210,7 +210,7 @@ static lk_status check_done(source *s)
     return got ? malformed(s) : lki_h5_end(s->talk);
 }
 
-/* A frame that ends the answer before it is done. */
+/* A frame that ends the answer early. */
 static lk_status read_refusal(source *s, uint64_t what, bool reading)
 {
     static const lk_status code[] = {[LKI_H5P_UNSUPPORTED] = LK_EUNSUPPORTED, [LKI_H5P_NO_MEMORY] = LK_ENOMEM};
@@ -220,7 +220,7 @@ static lk_status read_refusal(source *s, uint64_t what, bool reading)
     LKI_TRY(hear(s, text, size));
     LKI_TRY(lki_h5_end(s->talk));
     for (size_t i = 0; i < size; i++)
-        if ((uint8_t)text[i] < ' ' || text[i] == 127) text[i] = '?'; /* names of a file may hold anything */
+        if ((uint8_t)text[i] < ' ' || text[i] == 127) text[i] = '?'; /* names in a file may contain any bytes */
     text[size] = 0;
     return lki_fail(what == LKI_H5P_REFUSED ? (reading ? LK_EFORMAT : LK_EINVAL) : code[what], "%s: %s", s->name, text);
 }
@@ -306,7 +306,7 @@ static lk_status read_items(source *s, lki_h5 *out)
         if (!lki_grow((void **)&out->item, &out->room, out->count + 1, sizeof *out->item)) return LK_ENOMEM;
         lki_h5_item *i = &out->item[out->count];
         *i = (lki_h5_item){0};
-        out->count++; /* freed with the others, whatever it has by then */
+        out->count++; /* now part of `out`, so it is freed with it, complete or not */
         LKI_TRY(read_item(s, i));
     }
 }
@@ -373,7 +373,7 @@ static void put_item(lki_sink *s, const lki_h5_item *i)
 
 /* ---- both ways --------------------------------------------------------------------------------------------------------------- */
 
-/* Packed files may hold more than they are large, but a small one that claims gigabytes lies. */
+/* Packed files may contain more than their size, but a small one that claims gigabytes is damaged. */
 static size_t most_of(size_t size) { return size > SIZE_MAX / 32 ? SIZE_MAX / 2 : size * 16 + ((size_t)256 << 20); }
 
 lk_status lki_h5_read_feed(const char *name, lki_feed *file, lki_h5 *out)

@@ -1,10 +1,10 @@
-/* Starting the helper program and talking to it (h5_helper.h).
+/* Starting the helper program and communicating with it (h5_helper.h).
  *
  * Invariants
- * 1. The helper has one end of a socket as its input and output, nothing as its error output, and inherits no other descriptor.
- * 2. Sending and receiving take turns as poll() says, so that neither side can wait for the other; no signal is raised when the
- *    helper is gone (MSG_NOSIGNAL), and no disposition of the process is touched.
- * 3. However it ends, the helper is killed and waited for before the call returns. */
+ *  1. The helper has one end of a socket as its input and output, no error output, and inherits no other descriptor.
+ *  2. Sending and receiving alternate as poll() allows, so that neither side can wait for the other; no signal is raised if the
+ *     helper is gone (MSG_NOSIGNAL), and no signal handler of the process is changed.
+ *  3. However it ends, the helper is killed and waited for before the call returns. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* closefrom */
 #endif
@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #ifndef LKI_H5_INSTALLED
-#define LKI_H5_INSTALLED "" /* the build says where it will be installed; what it built itself is found beside the library */
+#define LKI_H5_INSTALLED "" /* set by the build; a helper from the build folder is found beside the library */
 #endif
 
 extern char **environ;
@@ -87,10 +87,10 @@ static int set_descriptors(posix_spawn_file_actions_t *a, int socket)
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     if (!failed) failed = posix_spawn_file_actions_addclosefrom_np(a, STDERR_FILENO + 1);
 #endif
-    return failed; /* without closefrom the helper closes the others itself, first of all */
+    return failed; /* without closefrom the helper closes the others itself, before anything else */
 }
 
-/* No signal is held back in it, whatever this thread holds back. */
+/* No signal is blocked in it, whatever this thread blocks. */
 static int set_signals(posix_spawnattr_t *attributes)
 {
     sigset_t none;
@@ -132,7 +132,7 @@ static lk_status start(const char *name, const char *path, helper *h)
     return lki_fail(LK_EUNSUPPORTED, "%s: cannot start the helper %s: %s", name, path, strerror(failed));
 }
 
-/* Whether it ended by itself, soon. */
+/* True if it ended by itself, soon. */
 static bool ends_soon(const helper *h, int *status)
 {
     for (int turns = 0; turns < GRACE; turns++) {
@@ -162,12 +162,12 @@ struct lki_h5_talk {
     const char    *name, *doing, *path;
     helper         helper;
     lki_feed      *feed;
-    const uint8_t *piece; /* what is left of the one being sent */
+    const uint8_t *piece; /* the rest of the piece that is being sent */
     size_t         piece_size, limit, heard;
     int64_t        deadline;
     bool           sent, ended, gone; /* all was sent, the answer ended, the helper was waited for */
     size_t         ahead_at, ahead_size;
-    uint8_t        ahead[PIECE]; /* of the answer, not asked for yet */
+    uint8_t        ahead[PIECE]; /* received, not asked for yet */
 };
 
 static int64_t now_ms(void)
@@ -177,7 +177,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A helper that reads no more may still have said why: only its own end ends the talk. */
+/* A helper that stops reading may still have sent an error: only its own end ends the communication. */
 static lk_status send_some(lki_h5_talk *t)
 {
     while (!t->sent) {
@@ -195,7 +195,7 @@ static lk_status send_some(lki_h5_talk *t)
     return LK_OK;
 }
 
-/* What has come, at most `size` bytes. */
+/* What has arrived, at most `size` bytes. */
 static lk_status receive_some(lki_h5_talk *t, void *to, size_t size, size_t *got)
 {
     const ssize_t n = recv(t->helper.socket, to, size, MSG_DONTWAIT);
@@ -221,7 +221,7 @@ static lk_status turn(lki_h5_talk *t, void *to, size_t size, size_t *got)
     return p.revents & (POLLIN | POLLHUP | POLLERR) ? receive_some(t, to, size, got) : LK_OK;
 }
 
-/* Large values go where they belong at once; small ones are cut out of what came. */
+/* Large values are received directly into their place; small ones are copied from the buffer. */
 lk_status lki_h5_hear(lki_h5_talk *t, void *to, size_t size, size_t *got)
 {
     for (*got = 0; *got < size;) {

@@ -44,8 +44,8 @@ static lk_status wrong_size(const lki_idx *f, const char *how, uint64_t have)
                     f->element->bytes, (long long)lki_shape_size(&f->what.shape));
 }
 
-/* A plain file has what its header says; a packed one may, if deflate, which makes at most 1032 bytes of one, can make so much of
- * it. */
+/* A plain file must have the size that its header says; a packed one is possible if deflate, which unpacks one byte to at most
+ * 1032, can give that much. */
 static lk_status check_size(const lki_idx *f)
 {
     enum { DEFLATE_MAKES = 1032 };
@@ -104,7 +104,7 @@ void lki_idx_close(lki_idx *f)
 
 /* ---- elements ---- */
 
-/* From `src`, which may be the last bytes of `dst`: no element is written over one that was not read. */
+/* From `src`, which may be the last bytes of `dst`: an element is not overwritten before it is read. */
 static void turn_round(const element *e, int64_t count, const uint8_t *src, uint8_t *dst)
 {
     const size_t size = lk_dtype_bytes(e->dtype);
@@ -115,7 +115,7 @@ static void turn_round(const element *e, int64_t count, const uint8_t *src, uint
     }
 }
 
-/* One byte more is asked for: it should not be there, and a packed file is not checked before its end. */
+/* One byte more is read: it must not exist, and a packed file is not checked before its end. */
 lk_status lki_idx_elements(lki_idx *f, void *dst)
 {
     const int64_t count = lki_shape_size(&f->what.shape);

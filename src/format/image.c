@@ -1,4 +1,4 @@
-/* Pictures (image.h): their memory, which reader they need, and another size. */
+/* Pictures (image.h): their memory, choosing the reader, and resizing. */
 #include "format/image.h"
 #include "core/memory.h"
 #include "format/png.h"
@@ -46,7 +46,7 @@ lk_status lki_image_decode(const char *name, const uint8_t *bytes, size_t size, 
 
 /* ---- another size ------------------------------------------------------------------------------------------------------------ */
 
-/* Where a row or column of the result lies among those of the source; in f32, step by step as TensorFlow computes it. */
+/* The position of a row or column of the result among those of the source; in f32, step by step as in TensorFlow. */
 typedef struct spot {
     int64_t lower, upper;
     float   weight; /* of the upper one */

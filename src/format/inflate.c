@@ -1,5 +1,5 @@
-/* zlib (inflate.h), by the binary interface it has kept since version 1.2. It is opened by name at first need, so that building
- * needs no compression library and a program that reads plain files needs none either. */
+/* zlib (inflate.h), by the binary interface it has had since version 1.2. It is opened by name at first use, so that building needs
+ * no compression library, and neither does a program that reads plain files. */
 #include "format/inflate.h"
 #include "core/memory.h"
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ static void *symbol(void *library, const char *name) { return library ? dlsym(li
 
 static bool zlib_open(zlib *z)
 {
-    void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL); /* stays open: handles of one library are one */
+    void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL); /* stays open: opening a library again returns the same handle */
     void *fn[4] = {symbol(library, "inflateInit2_"), symbol(library, "inflate"), symbol(library, "inflateReset"),
                    symbol(library, "inflateEnd")};
     _Static_assert(sizeof *z == sizeof fn, "four function pointers");

@@ -1,5 +1,5 @@
-/* JPEG images (image.h), with libturbojpeg by the binary interface it has kept since version 1.4. It is opened by name at first
- * need. */
+/* JPEG images (image.h), with libturbojpeg by the binary interface it has had since version 1.4. It is opened by name at first
+ * use. */
 #include "core/memory.h"
 #include "format/image.h"
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ typedef struct decoder {
 static bool turbo_open(turbo *t)
 {
     static const char *const names[] = {"tjInitDecompress", "tjDecompressHeader3", "tjDecompress2", "tjGetErrorStr2", "tjDestroy"};
-    void *library = dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL); /* stays open: handles of one library are one */
+    void *library = dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL); /* stays open: reopening gives the same handle */
     void *fn[LKI_COUNT(names)];
     bool  all = library != NULL;
     for (int i = 0; i < LKI_COUNT(names) && all; i++)
@@ -45,7 +45,7 @@ static lk_status refuse(const decoder *d, const char *what)
     return lki_fail(LK_EFORMAT, "%s: %s: %s", d->name, what, d->t.why(d->handle));
 }
 
-/* A few bytes too many between two parts do no harm to the pixels, and many cameras leave them. */
+/* A few extra bytes between two segments do not affect the pixels, and many cameras write them. */
 static bool harmless(const char *why) { return strstr(why, "extraneous bytes") != NULL; }
 
 static lk_status decompress(decoder *d, int pixel, uint8_t *to)
@@ -57,7 +57,7 @@ static lk_status decompress(decoder *d, int pixel, uint8_t *to)
 
 /* ---- four inks --------------------------------------------------------------------------------------------------------------- */
 
-/* Adobe's files, known by a segment of their own, store how much light is left rather than how much ink there is. */
+/* Adobe's files, identified by a segment, store how much light is left rather than how much ink there is. */
 static bool is_adobe(const decoder *d)
 {
     for (size_t at = 2; at + 4 <= d->size && d->bytes[at] == 0xff;) {
@@ -93,7 +93,7 @@ static lk_status decode_inks(decoder *d, lki_image *out)
     return status;
 }
 
-/* Each block of 8 x 8 pixels takes at least a bit of the file; twice as much is believed before there is room for them. */
+/* Each block of 8 x 8 pixels takes at least a bit of the file; up to twice as many are accepted before memory is allocated. */
 static lk_status check_size(const decoder *d)
 {
     enum { PIXELS_PER_BYTE = 2 * 8 * 8 * 8 };

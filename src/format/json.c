@@ -1,8 +1,8 @@
 /* Reading JSON (json.h): recursive descent, at most 64 levels deep.
  *
- * Values of lists that are still open wait on one stack; when a list closes, its values move to the arena of the document, side by
- * side. The document begins with its root, so that the root is the handle of all of it. Numbers are read without the locale's
- * decimal point: "-12.5e3" is given to strtod as "-125e2". */
+ * Values of lists that are still open are on one stack; when a list closes, its values move to the arena of the document, side by
+ * side. The document begins with its root, so the root is the handle of all of it. Numbers are read without the locale's decimal
+ * point: "-12.5e3" is passed to strtod as "-125e2". */
 #include "format/json.h"
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -13,7 +13,7 @@
 
 enum {
     MAX_DEPTH = 64,
-    MAX_DIGITS = 800, /* no double needs more than 767 to be told from its neighbours */
+    MAX_DIGITS = 800, /* distinguishing a double from its neighbours takes at most 767 digits */
     MAX_EXPONENT = 100000
 };
 
@@ -131,7 +131,7 @@ static lk_status read_escape(parser *p, char **to)
     return LK_OK;
 }
 
-/* Where the string that continues at `from` ends: its quote, or the end of the text. */
+/* The end of the string that continues at `from`: its quote, or the end of the text. */
 static const char *string_end(const parser *p, const char *from)
 {
     const char *c = from;
@@ -151,7 +151,7 @@ static lk_status read_plain(parser *p, char **to)
     return LK_OK;
 }
 
-/* No escape is shorter than what it stands for, so a string needs no more room than its text. */
+/* No escape is shorter than its character, so a string needs no more memory than its text. */
 static lk_status read_string(parser *p, const char **out)
 {
     if (!take(p, '"')) return expected(p, "a string");
@@ -178,7 +178,7 @@ typedef struct decimal {
 
 static void add_digit(decimal *d, char c, bool fraction)
 {
-    if (c == '0' && d->size == 1) d->exponent -= fraction; /* in front of all others */
+    if (c == '0' && d->size == 1) d->exponent -= fraction; /* before all other digits */
     else if (d->size < MAX_DIGITS) {
         d->digit[d->size++] = c;
         d->exponent -= fraction;
@@ -412,7 +412,7 @@ lk_status lki_json_parse(const char *name, const char *text, size_t size, const 
 
 void lki_json_free(const lki_json *root)
 {
-    document *d = (document *)(uintptr_t)root; /* its first member; const is only for those who read */
+    document *d = (document *)(uintptr_t)root; /* its first member; it is const only for readers */
     if (!d) return;
     lki_arena_clear(&d->arena);
     lki_release(d);

@@ -1,11 +1,11 @@
 /* JSON: a text read into a tree of values, and a tree or pieces written as text.
  *
  * Invariants
- * 1. A text is bounded in depth (64) and in size by what it is; a refusal names the text, the line and column, and what was
- *    expected.
- * 2. Duplicate keys, numbers out of range, invalid UTF-8, lone surrogates and anything after the value are refused.
- * 3. A tree is read-only and goes as a whole with lki_json_free(). NaN, Infinity and -Infinity, which Python writes, are numbers.
- * 4. What the writer makes is valid whatever is put in; floats are written so that they come back with the same bits. */
+ *  1. Depth is limited to 64, and memory by the size of the text. An error names the text, the line and column, and what was
+ *     expected.
+ *  2. Duplicate keys, numbers out of range, invalid UTF-8, lone surrogates and anything after the value are errors.
+ *  3. A tree is read-only and freed as a whole with lki_json_free(). NaN, Infinity and -Infinity, which Python writes, are numbers.
+ *  4. The writer's output is valid for any input; floats are written so that reading them gives the same bits. */
 #ifndef LKI_FORMAT_JSON_H
 #define LKI_FORMAT_JSON_H
 
@@ -25,19 +25,19 @@ struct lki_json {
     lki_json_type   type;
     const char     *key; /* in an object; NULL otherwise */
     double          number;
-    bool            whole; /* a number without fraction or exponent that fits int64_t: `integer` has it exactly */
+    bool            whole; /* a number without fraction or exponent that fits int64_t: `integer` has the exact value */
     int64_t         integer;
     bool            boolean;
     const char     *text;  /* of a string; UTF-8, ends in 0 */
     int             count; /* of an array or object */
-    const lki_json *item;  /* in their order */
+    const lki_json *item;  /* in order */
 };
 
-/* `name` is what messages call the text. */
+/* `name` is the text's name in messages. */
 lk_status lki_json_parse(const char *name, const char *text, size_t size, const lki_json **out);
 void      lki_json_free(const lki_json *root); /* NULL is ignored */
 
-const lki_json *lki_json_get(const lki_json *object, const char *key); /* NULL: not there, or no object */
+const lki_json *lki_json_get(const lki_json *object, const char *key); /* NULL: no such key, or not an object */
 
 /* "a number", "null", "a string", ...; for messages. */
 const char *lki_json_kind(const lki_json *v);
@@ -50,7 +50,7 @@ typedef struct lki_json_out {
     int    depth;
     bool   comma;  /* before the next value */
     bool   failed; /* no memory */
-    bool   pretty; /* two spaces a level; default one line, as Python's json.dumps: ", " and ": " */
+    bool   pretty; /* indented by two spaces a level; by default one line, as Python's json.dumps: ", " and ": " */
 } lki_json_out;
 
 void lki_json_open(lki_json_out *o, char bracket); /* '{' or '[' */
@@ -61,7 +61,7 @@ void lki_json_bool(lki_json_out *o, bool value);
 void lki_json_int(lki_json_out *o, int64_t value);
 void lki_json_real(lki_json_out *o, double value); /* the shortest text that reads back the same; 1.0 rather than 1 */
 void lki_json_null(lki_json_out *o);
-void lki_json_literal(lki_json_out *o, const char *json);   /* as it is */
+void lki_json_literal(lki_json_out *o, const char *json);   /* copied unchanged */
 void lki_json_copy(lki_json_out *o, const lki_json *value); /* a tree that was read */
 void lki_json_out_free(lki_json_out *o);
 

@@ -1,7 +1,7 @@
-/* Writing JSON (json.h), in the look of Python's json.dumps: ASCII only, reals as repr() writes them.
+/* Writing JSON (json.h), in the form of Python's json.dumps: ASCII only, reals as repr() writes them.
  *
- * What comes before a value follows from what was written last: a comma after a value, nothing after a key, a new line (when
- * pretty) after a bracket. Reals are written digit by digit, so that no locale puts its decimal point in. */
+ * The separator before a value depends on what was written last: a comma after a value, nothing after a key, a new line (when
+ * pretty) after a bracket. Reals are written digit by digit, so that the locale's decimal point is not used. */
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/rounding.h"
@@ -166,15 +166,15 @@ static bool reads_as(const decimal *d, double value)
     return strtod(text, NULL) == value;
 }
 
-/* The next number of as many digits; false where a digit would have to be carried. */
+/* The next larger number with as many digits; false if a digit would have to be carried. */
 static bool step_up(decimal *d)
 {
     char *last_digit = &d->digit[d->count - 1];
     return *last_digit < '9' ? ++*last_digit, true : false;
 }
 
-/* The fewest digits that read back as the same number. Above a power of two doubles are wider apart than below: there the decimal
- * next above may read back where the nearest one does not. */
+/* The fewest digits that read back as the same number. Above a power of two doubles are wider apart than below: there the next
+ * larger decimal may read back although the nearest one does not. */
 static decimal shortest(double value)
 {
     for (int digits = 1; digits < 17; digits++) {
@@ -184,7 +184,7 @@ static decimal shortest(double value)
     return rounded(value, 17);
 }
 
-/* As repr() of Python: plain from 1e-4 up to 1e16, with an exponent outside. */
+/* As repr() in Python: plain from 1e-4 up to 1e16, with an exponent outside. */
 static void real_text(double value, char *text, size_t size)
 {
     const decimal d = shortest(__builtin_fabs(value));

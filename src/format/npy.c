@@ -18,7 +18,7 @@ enum { MAGIC_SIZE = 6, HEADER_LIMIT = 1 << 20 };
 
 static const uint8_t MAGIC[MAGIC_SIZE] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-/* How a type of the file becomes one of ours. */
+/* How a type of the file is converted. */
 typedef struct element {
     char         kind;
     int          bytes;
@@ -58,7 +58,7 @@ static void skip_space(text *t)
         t->p++;
 }
 
-/* Take `word` if it comes next. */
+/* Consume `word` if it is next. */
 static bool take(text *t, const char *word)
 {
     const size_t n = strlen(word);
@@ -267,7 +267,7 @@ lk_status lki_npz_read(const lki_zip *z, const char *name, lki_array *out)
 
 enum { HEAD_ROOM = 512 };
 
-/* The bytes before the elements; returns how many. */
+/* Writes the bytes before the elements; returns how many. */
 static size_t write_header(const lki_array *a, char head[HEAD_ROOM])
 {
     char  *dict = head + 10;

@@ -5,13 +5,13 @@
 #include "format/file.h"
 #include "format/zip.h"
 
-/* Any version, order and byte order. Types that lockstep lacks are widened where nothing is lost (int8, int16 and uint16 to i32,
- * uint32 and, where all values fit, uint64 to i64); void of two bytes is bf16; the rest (complex, text, structures, objects) is
- * refused. */
+/* Any version, order and byte order. Types that lockstep does not have are widened if nothing is lost (int8, int16 and uint16 to
+ * i32, uint32 and, if all values fit, uint64 to i64); void of two bytes is bf16; others (complex, text, structures, objects) are an
+ * error. */
 lk_status lki_npy_read(const char *path, lki_array *out);
 lk_status lki_npy_parse(const char *name, const void *bytes, size_t size, lki_array *out);
 
-/* Version 1, row by row, little endian. A file appears as a whole or not at all. */
+/* Version 1, row by row, little endian. The file is written completely or not at all. */
 lk_status lki_npy_write(const char *path, const lki_array *a);
 lk_status lki_npy_encode(const lki_array *a, lki_bytes *out);
 

@@ -146,7 +146,7 @@ lk_status lki_object_graph_parse(const char *file, const void *bytes, size_t siz
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
-/* Values make what is above them valued, until nothing changes: as often as the graph is deep. */
+/* A node is valued if a child is; repeated until nothing changes, at most as often as the graph is deep. */
 static void find_valued(lki_object_graph *g)
 {
     bool changed = true;

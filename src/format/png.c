@@ -27,7 +27,7 @@ static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x
 
 /* ---- filters ----------------------------------------------------------------------------------------------------------------- */
 
-/* What is subtracted from a byte, given those of the pixel to the left, of the row above, and above to the left. */
+/* What is subtracted from a byte, given the byte of the pixel to the left, of the row above, and above to the left. */
 static int nothing(int left, int up, int corner) { return (void)left, (void)up, (void)corner, 0; }
 static int sub(int left, int up, int corner) { return (void)up, (void)corner, left; }
 static int above(int left, int up, int corner) { return (void)left, (void)corner, up; }
@@ -40,9 +40,8 @@ static int paeth(int left, int up, int corner)
     return a <= b && a <= c ? left : b <= c ? up : corner;
 }
 
-/* Of every predictor two functions. `up` is the row above, unfiltered, or NULL; `step` the bytes of a pixel, at least 1.
- * Undoing happens in place. The sum of the bytes that filtering gives, seen as small numbers around zero, tells how well they will
- * pack. */
+/* Two functions for every predictor. `up` is the row above, unfiltered, or NULL; `step` the bytes of a pixel, at least 1. Undoing
+ * works in place. The sum of the filtered bytes, as small numbers around zero, estimates how well they can be packed. */
 #define PREDICTED(predict) predict(i < step ? 0 : row[i - step], up ? up[i] : 0, up && i >= step ? up[i - step] : 0)
 #define FILTER(predict)                                                                                                            \
     static void undo_##predict(uint8_t *row, const uint8_t *up, size_t bytes, size_t step)                                         \
@@ -146,8 +145,8 @@ typedef struct reader {
     int            bits, type, interlaced;
     uint8_t        colour[COLOURS][4]; /* of a palette: red, green, blue, alpha */
     int            colours;
-    bool           see_through; /* tRNS was there */
-    uint16_t       key[3];      /* the samples that are transparent, where there is no palette */
+    bool           see_through; /* there is a tRNS chunk */
+    uint16_t       key[3];      /* the sample values that are transparent, without a palette */
     lki_sink       data;        /* of all IDAT */
     int            samples;     /* of a pixel */
 } reader;
@@ -249,7 +248,7 @@ static lk_status read_data(reader *r, const chunk *c)
 
 static lk_status read_other(reader *r, const chunk *c)
 {
-    if (c->type[0] & 0x20) return LK_OK; /* a small letter: can be done without */
+    if (c->type[0] & 0x20) return LK_OK; /* a small letter: the chunk is optional */
     return lki_fail(LK_EUNSUPPORTED, "%s: a chunk '%.4s' that a reader must know", r->name, (const char *)c->type);
 }
 
@@ -332,7 +331,7 @@ static bool read_pixel(const reader *r, const uint8_t *row, size_t x, uint8_t ou
     return true;
 }
 
-/* How many channels the file has, by its own account. */
+/* The number of channels of the file itself. */
 static int own_channels(const reader *r)
 {
     const bool alpha = r->see_through || r->type == GREY_ALPHA || r->type == RGBA;
@@ -349,7 +348,7 @@ static void put_pixel(const uint8_t from[4], int channels, bool grey, uint8_t *t
     if (channels == 2) to[1] = from[3];
 }
 
-/* Whether a row of the file is a row of the image. */
+/* True if a row of the file can be used as a row of the image unchanged. */
 static bool as_it_is(const reader *r, const lki_image *out)
 {
     return r->bits == 8 && !r->interlaced && r->type != PALETTE && own_channels(r) == r->samples && out->channels == r->samples;

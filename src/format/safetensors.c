@@ -22,7 +22,7 @@
 enum { PREFIX = 8, MOST_HEADER = 100000000, ALIGNMENT = 8 };
 #define METADATA "__metadata__"
 
-/* How a type of the file becomes one of ours. */
+/* How a type of the file is converted. */
 typedef struct element {
     const char  *name;
     int          bytes;

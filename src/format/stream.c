@@ -22,7 +22,7 @@ struct lki_stream {
     bool           between; /* one packed part ended; another may follow */
     uint64_t       position;
     size_t         at, filled;
-    const uint8_t *in; /* what inflate has not taken yet, in packed_bytes[] */
+    const uint8_t *in; /* what inflate has not consumed yet, in packed_bytes[] */
     size_t         in_size;
     uint8_t        buffer[BUFFER], packed_bytes[BUFFER];
 };
@@ -104,13 +104,13 @@ static lk_status give_packed(lki_stream *s, uint8_t *to, size_t room, size_t *ga
     return LK_OK;
 }
 
-/* Some of what comes next, from the file; none: it ended. */
+/* Reads some of the next bytes from the file; none: it ended. */
 static lk_status give(lki_stream *s, uint8_t *to, size_t room, size_t *gave)
 {
     return s->packed ? give_packed(s, to, room, gave) : give_plain(s, to, room, gave);
 }
 
-/* Nothing in the buffer after this: the file ended. */
+/* If the buffer is empty after this, the file ended. */
 static lk_status fill(lki_stream *s)
 {
     if (s->at < s->filled) return LK_OK;
@@ -136,7 +136,7 @@ static lk_status read_buffered(lki_stream *s, uint8_t *dst, size_t want, size_t 
     return LK_OK;
 }
 
-/* Much at once does not go through the buffer. */
+/* Large reads bypass the buffer. */
 static lk_status read_past_buffer(lki_stream *s, uint8_t *dst, size_t want, size_t *got)
 {
     LKI_TRY(give(s, dst, want, got));
@@ -170,7 +170,7 @@ lk_status lki_stream_append(lki_stream *s, lki_bytes *out, size_t size, size_t *
     return LK_OK;
 }
 
-/* Room for a line that grows: twice as much each time, so that long ones are not copied for every piece. */
+/* Memory for a growing line is doubled each time, so that long ones are not copied for every piece. */
 static lk_status grow_line(const lki_stream *s, lki_bytes *out, size_t more)
 {
     size_t room = 64;

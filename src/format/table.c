@@ -69,7 +69,7 @@ static lk_status bad_entry(const reading *r, const uint8_t *at, const char *prob
     return lki_fail(LK_EFORMAT, "%s: at offset %zu: %s", r->file, (size_t)(at - r->bytes), problem);
 }
 
-/* Where the entries of a block end. */
+/* The end of a block's entries. */
 static lk_status cut_restarts(const reading *r, lki_wire *block)
 {
     const size_t size = lki_wire_left(block);
@@ -80,7 +80,7 @@ static lk_status cut_restarts(const reading *r, lki_wire *block)
     return LK_OK;
 }
 
-/* Call fn for each entry of a block; `key` is room for the key being put together. */
+/* Call fn for each entry of a block; `key` is a buffer for the current key. */
 static lk_status read_block(reading *r, lki_wire block, lki_sink *key, entry_fn *fn)
 {
     LKI_TRY(cut_restarts(r, &block));
@@ -212,7 +212,7 @@ static void block_add(building *b, const lki_table_entry *e, const void *value, 
     b->last = e;
 }
 
-/* Put the block with its trailer at the end of the file and begin another one. Its handle goes to `handle`. */
+/* Append the block with its trailer to the file and begin another one. Its handle is written to `handle`. */
 static void block_end(building *b, lki_sink *out, lki_sink *handle)
 {
     const size_t begin = out->size;

@@ -1,4 +1,4 @@
-/* What happened when (trace.h). */
+/* Recording traces (trace.h). */
 #include "format/trace.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -16,7 +16,7 @@ typedef struct track { /* of one thread */
     struct track *next;
     int           number, count, room;
     int64_t       dropped;
-    unsigned      round; /* of tracing, that its spans are of */
+    unsigned      round; /* the trace that its spans belong to */
     char          name[32];
     lki_span     *item;
 } track;

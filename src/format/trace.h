@@ -1,13 +1,13 @@
 /* Traces: spans of time per thread, recorded while a trace is on, and written in Chrome's trace format.
  *
- *     int64_t began = lki_span_begin();                       0 when nobody asked: then the end costs a comparison
+ *     int64_t began = lki_span_begin();                       0 if tracing is off: then the end is only a comparison
  *     ...
  *     lki_span_end(began, LKI_SPAN_INPUT, "next", -1);
  *
  * Invariants
- * 1. Each thread writes to a list of its own; lists are only read when tracing is over. A list that is full drops what comes and
- *    says so in the file.
- * 2. Names live as long as the process. */
+ *  1. Each thread writes to a separate list; lists are only read after tracing has ended. A full list drops further spans, which
+ *     the file reports.
+ *  2. Names must exist as long as the process. */
 #ifndef LKI_FORMAT_TRACE_H
 #define LKI_FORMAT_TRACE_H
 
@@ -27,13 +27,13 @@ extern int lki_tracing; /* atomic: 1 while a trace is recorded */
 
 int64_t lki_span_begin(void);
 
-/* `lane`: of the batch, which says whose work it is; -1: none. */
+/* `lane`: the lane of the batch, which determines the replica; -1: none. */
 void lki_span_end(int64_t began, lki_span_kind kind, const char *name, int lane);
 
-/* How many replicas share how many lanes, from here on: which replica a lane is shown under. */
+/* Set how many replicas share how many lanes from now on: this determines the replica that a lane is shown under. */
 void lki_trace_replicas(int replicas, int lanes);
 
-/* What this thread is, for the picture; the name is copied. */
+/* Name of this thread in the picture; it is copied. */
 void lki_trace_thread(const char *name);
 
 /* ---- when it is over ---- */
@@ -46,7 +46,7 @@ typedef struct lki_span {
 } lki_span;
 
 lk_status lki_trace_stop(void);
-void      lki_trace_go_on(void); /* as if it had not been stopped */
+void      lki_trace_go_on(void); /* continue as if it had not been stopped */
 
 /* All spans of the last trace, thread by thread; returns how many were dropped. */
 typedef void lki_span_fn(const lki_span *s, int thread, const char *thread_name, void *user);

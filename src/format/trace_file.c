@@ -1,4 +1,4 @@
-/* A trace as a file of Chrome's tracing: process 0 of the picture is the program, 1 + r is replica r; threads are threads. */
+/* A trace as a file in Chrome's trace format: process 0 of the picture is the program, 1 + r is replica r; threads are threads. */
 #include "format/durable.h"
 #include "format/json.h"
 #include "format/trace.h"
@@ -60,7 +60,7 @@ static void write_name(lki_json_out *o, const char *what, int process, int threa
     lki_json_close(o, '}');
 }
 
-typedef struct namer { /* of the threads, each once */
+typedef struct namer { /* names each thread once */
     lki_json_out *out;
     int           last;
 } namer;
@@ -96,6 +96,6 @@ lk_status lk_trace_end(const char *path)
     lki_json_close(&o, '}');
     lk_status status = o.failed ? LK_ENOMEM : lki_durable_file(path, o.text, o.size);
     lki_json_out_free(&o);
-    if (status != LK_OK) lki_trace_go_on(); /* nothing is lost: another path may do */
+    if (status != LK_OK) lki_trace_go_on(); /* the trace is not lost: the caller may try another path */
     return status;
 }

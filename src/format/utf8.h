@@ -4,8 +4,8 @@
 
 #include "core/base.h"
 
-/* Bytes of the character that begins at p, at most `left` of them there; 0: not UTF-8 (cut off, overlong, a surrogate, beyond
- * U+10FFFF). */
+/* Number of bytes of the character that begins at p, with at most `left` bytes available; 0: not UTF-8 (cut off, overlong, a
+ * surrogate, beyond U+10FFFF). */
 static inline int lki_utf8_length(const char *p, size_t left)
 {
     const unsigned char *c = (const unsigned char *)p;
@@ -14,14 +14,14 @@ static inline int lki_utf8_length(const char *p, size_t left)
     for (int i = 1; i < size; i++)
         if ((c[i] & 0xc0) != 0x80) return 0;
     if (size > 2) {
-        const unsigned first = (unsigned)c[0] << 8 | c[1]; /* overlong ones and surrogates show in the first two bytes */
+        const unsigned first = (unsigned)c[0] << 8 | c[1]; /* overlong ones and surrogates are detected in the first two bytes */
         if (first < 0xe0a0 || (first >= 0xeda0 && first < 0xee00) || (first >= 0xf000 && first < 0xf090) || first > 0xf48f)
             return 0;
     }
     return size;
 }
 
-/* The character that lki_utf8_length() said has `size` bytes. */
+/* The character at p, of `size` bytes as returned by lki_utf8_length(). */
 static inline uint32_t lki_utf8_get(const char *p, int size)
 {
     static const unsigned char mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -31,7 +31,7 @@ static inline uint32_t lki_utf8_get(const char *p, int size)
     return x;
 }
 
-/* Up to 4 bytes into `to`; how many. */
+/* Writes up to 4 bytes to `to`; returns how many. */
 static inline int lki_utf8_put(uint32_t c, char *to)
 {
     static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -42,7 +42,7 @@ static inline int lki_utf8_put(uint32_t c, char *to)
     return size;
 }
 
-/* Whether all of it is UTF-8 and nothing in it is zero. */
+/* True if all of it is UTF-8 without zeros. */
 static inline bool lki_utf8_valid(const char *p, size_t size)
 {
     for (int length; size; p += length, size -= (size_t)length) {

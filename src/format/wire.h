@@ -1,4 +1,4 @@
-/* The wire format of protocol buffers, and bytes that grow: what messages inside checkpoints, records and event files are made of.
+/* The wire format of protocol buffers, and growing byte buffers: used for the messages in checkpoints, records and event files.
  *
  *     lki_wire_field f;
  *     while (lki_wire_next(&message, &f))
@@ -6,8 +6,10 @@
  *     if (message.bad) ...malformed...
  *
  * Invariants
- * 1. A reader sees no byte outside its range; a field that does not fit ends the message with `bad` set, and stays the last one.
- * 2. A sink that ran out of memory takes nothing more and says so (LK_ENOMEM, `failed`); the caller asks once, at the end. */
+ *  1. A reader reads no byte outside its range; a field that does not fit ends the message with `bad` set, and remains the last
+ *     one.
+ *  2. A sink that ran out of memory ignores further writes and reports it (LK_ENOMEM, `failed`); the caller checks once, at the
+ *     end. */
 #ifndef LKI_FORMAT_WIRE_H
 #define LKI_FORMAT_WIRE_H
 
@@ -33,8 +35,8 @@ static inline lki_wire lki_wire_of(const void *data, size_t size)
 }
 static inline size_t lki_wire_left(const lki_wire *w) { return (size_t)(w->end - w->p); }
 
-bool lki_wire_varint(lki_wire *w, uint64_t *out);   /* false and `bad` when it is cut off or longer than 64 bits */
-bool lki_wire_next(lki_wire *w, lki_wire_field *f); /* false at the end and when malformed */
+bool lki_wire_varint(lki_wire *w, uint64_t *out);   /* false, and `bad` is set, if it is cut off or longer than 64 bits */
+bool lki_wire_next(lki_wire *w, lki_wire_field *f); /* false at the end and if malformed */
 
 /* ---- writing ---- */
 
@@ -49,7 +51,7 @@ void lki_sink_bytes(lki_sink *s, const void *data, size_t size);
 void lki_sink_varint(lki_sink *s, uint64_t x);
 void lki_sink_fixed(lki_sink *s, uint64_t x, int bytes); /* little endian */
 
-/* Fields of a message. A number that is zero is left out, as protocol buffers do. */
+/* Fields of a message. A number that is zero is left out, as in protocol buffers. */
 void lki_sink_number(lki_sink *s, uint32_t field, uint64_t x);
 void lki_sink_fixed32(lki_sink *s, uint32_t field, uint32_t x);
 void lki_sink_field(lki_sink *s, uint32_t field, const void *data, size_t size);

@@ -32,7 +32,7 @@
 enum { WINDOW = 1 << 17 }; /* read ahead, of a directory */
 enum { END_SIZE = 22, LOCATOR_SIZE = 20, END64_SIZE = 56, CENTRAL_SIZE = 46, LOCAL_SIZE = 30, MAX_COMMENT = 65535 };
 
-/* Some of the archive, until the next call; NULL: it has no such bytes, or they cannot be read. */
+/* Some bytes of the archive, valid until the next call; NULL: it does not have them, or they cannot be read. */
 static const uint8_t *at(lki_zip *z, uint64_t offset, uint64_t size)
 {
     if (offset > z->size || size > z->size - offset) return NULL;
@@ -49,7 +49,7 @@ static const uint8_t *at(lki_zip *z, uint64_t offset, uint64_t size)
 
 static lk_status cut_off(const lki_zip *z, const char *what, uint64_t offset)
 {
-    if (offset <= z->size && !z->window.data && lk_failed()) return lk_error_code(); /* it is there, but could not be read */
+    if (offset <= z->size && !z->window.data && lk_failed()) return lk_error_code(); /* the bytes exist, but could not be read */
     return lki_fail(LK_EFORMAT, "%s: %s at offset %llu does not fit into the %llu bytes of the file", z->path, what,
                     (unsigned long long)offset, (unsigned long long)z->size);
 }
@@ -60,7 +60,7 @@ typedef struct directory {
     uint64_t members, size, offset;
 } directory;
 
-/* The last bytes of the archive, the end record somewhere in them; *where is its offset. NULL: there is none. */
+/* The last bytes of the archive, which contain the end record; *where is its offset. NULL: there is none. */
 static const uint8_t *find_end(lki_zip *z, uint64_t *where)
 {
     const uint64_t most = END_SIZE + MAX_COMMENT + LOCATOR_SIZE, tail = z->size < most ? z->size : most;
@@ -111,7 +111,7 @@ static bool read_wide(lki_zip_member *m, const uint8_t *extra, size_t size)
     return true;
 }
 
-/* Bytes used by the member's entry; 0 and an error when it is malformed. */
+/* Bytes of the member's entry; 0 and an error if it is malformed. */
 static uint64_t read_member(lki_zip *z, uint64_t offset, lki_zip_member *m)
 {
     const uint8_t *p = at(z, offset, CENTRAL_SIZE);
@@ -180,7 +180,7 @@ static lk_status refuse_twins(const lki_zip *z)
     return status;
 }
 
-/* One that claims more than the whole file is refused when it is read. */
+/* A member that claims more than the whole file is an error when it is read. */
 static lk_status refuse_overlap(const lki_zip *z)
 {
     uint64_t sum = 0;
@@ -238,7 +238,7 @@ int lki_zip_find(const lki_zip *z, const char *name)
 
 /* ---- members ----------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the archive, which has them. */
+/* Copies bytes of the archive; the caller checked that they exist. */
 static lk_status copy_of(const lki_zip *z, uint64_t offset, void *to, size_t size)
 {
     if (z->descriptor >= 0) return lki_file_read_at(z->path, z->descriptor, offset, to, size);
@@ -246,7 +246,7 @@ static lk_status copy_of(const lki_zip *z, uint64_t offset, void *to, size_t siz
     return LK_OK;
 }
 
-/* Where the packed bytes of a member begin. */
+/* The offset of a member's packed bytes. */
 static lk_status find_data(const lki_zip *z, const char *file, const lki_zip_member *m, uint64_t *start)
 {
     if (m->flags & 1) return lki_fail(LK_EUNSUPPORTED, "%s: encrypted", file);
@@ -316,7 +316,7 @@ static lk_status next_of_member(lki_feed *feed, const uint8_t **piece, size_t *s
     return f->file.left ? LK_OK : check_crc(f->name, f->member, f->crc);
 }
 
-/* Of bytes in memory, which are gone when the reader asks for more. */
+/* For bytes in memory, which are freed when the reader asks for more. */
 static lk_status next_unpacked(lki_feed *feed, const uint8_t **piece, size_t *size)
 {
     lki_zip_feed *f = (lki_zip_feed *)feed;

@@ -1,5 +1,5 @@
-/* Zip archives. Reading: stored and deflated members, with or without the 64-bit extension; npz and .keras files are such. Writing:
- * stored members, as numpy and Keras write them. */
+/* Zip archives. Reading: stored and deflated members, with or without the 64-bit extension, for example npz and .keras files.
+ * Writing: stored members, as numpy and Keras write them. */
 #ifndef LKI_FORMAT_ZIP_H
 #define LKI_FORMAT_ZIP_H
 
@@ -14,12 +14,12 @@ typedef struct lki_zip_member {
     int      flags;
 } lki_zip_member;
 
-/* Opened from a file it stays on disk: what is asked for is read, and nothing else. */
+/* An archive that is opened from a file stays on disk: only the requested parts are read. */
 typedef struct lki_zip {
     char           *path;
     uint64_t        size;       /* of the archive */
     int             descriptor; /* of the file; -1: its bytes are in memory */
-    lki_bytes       window;     /* the part of it that was looked at last, or all of it */
+    lki_bytes       window;     /* the part of it that was read last, or all of it */
     uint64_t        window_at;
     int             count;
     lki_zip_member *member;
@@ -32,11 +32,11 @@ void      lki_zip_close(lki_zip *z);
 /* -1 when there is none. */
 int lki_zip_find(const lki_zip *z, const char *name);
 
-/* A copy of the member's contents, its checksum verified. */
+/* A copy of the member's contents, after its checksum is verified. */
 lk_status lki_zip_read(const lki_zip *z, int member, lki_bytes *out);
 
-/* The same piece by piece; the checksum is verified before the last piece is handed out. A member that is packed is unpacked as a
- * whole all the same. */
+/* The same piece by piece; the checksum is verified before the last piece is returned. A packed member is still unpacked as a
+ * whole. */
 typedef struct lki_zip_feed {
     lki_feed              feed;
     const lki_zip_member *member;
@@ -54,9 +54,9 @@ void      lki_zip_feed_end(lki_zip_feed *f);
 
 typedef struct lki_zip_out lki_zip_out;
 lk_status                  lki_zip_out_new(lki_zip_out **out);
-lk_status                  lki_zip_out_add(lki_zip_out *z, const char *name, const void *data,
-                                           size_t size);                           /* data aligned to 64 bytes, as numpy likes it */
-lk_status                  lki_zip_out_finish(lki_zip_out *z, lki_bytes *archive); /* frees z, also on failure */
-void                       lki_zip_out_free(lki_zip_out *z);                       /* NULL is ignored */
+/* Aligns the data to 64 bytes, as numpy expects. */
+lk_status lki_zip_out_add(lki_zip_out *z, const char *name, const void *data, size_t size);
+lk_status lki_zip_out_finish(lki_zip_out *z, lki_bytes *archive); /* frees z, also on failure */
+void      lki_zip_out_free(lki_zip_out *z);                       /* NULL is ignored */
 
 #endif

@@ -18,7 +18,7 @@ enum {
     EXTRA_HEADER = 4,
     ALIGNMENT = 64,
     ID_WIDE = 1,
-    ID_ALIGN = 0xd935, /* as Android's zipalign has it */
+    ID_ALIGN = 0xd935, /* as in Android's zipalign */
     PLAIN = 20,        /* versions of the format needed to read it */
     WIDE = 45,
     UTF8_NAME = 1 << 11,
@@ -64,7 +64,7 @@ static void put_zeros(lki_sink *s, size_t count)
     lki_sink_bytes(s, zeros, count);
 }
 
-/* Bytes of an extra part that ends at a multiple of 64 when it begins at `at`: none, or enough for its own header. */
+/* Size of an extra part that begins at `at` and ends at a multiple of 64: 0, or enough for its header. */
 static size_t padding(uint64_t at)
 {
     const size_t gap = (size_t)((ALIGNMENT - at % ALIGNMENT) % ALIGNMENT);

@@ -1,9 +1,9 @@
-/* Weights of models in TensorFlow's checkpoints (weights.h): the graph of objects in the file is laid over that of the model, as
- * restoring a checkpoint does; here a model is filled as a whole or not at all.
+/* Weights of models in TensorFlow's checkpoints (weights.h): the graph of objects in the file is matched with that of the model, as
+ * when a checkpoint is restored; here either all values of a model are set or none.
  *
  *     file: root -- model --> M      the model of tf.train.Checkpoint(model=...), or of lk_model_save_weights()
- *           root == M                Keras' model.save_weights() of before version 3, and tf.train.Checkpoint.write of a model
- *           root -- optimizer --> O  where M has none of its own */
+ *           root == M                Keras' model.save_weights() before version 3, and tf.train.Checkpoint.write of a model
+ *           root -- optimizer --> O  if M has none */
 #include "core/log.h"
 #include "core/memory.h"
 #include "keras/model_config.h"
@@ -18,7 +18,7 @@ typedef struct reading {
     lki_bundle       bundle;
     lki_object_graph saved;
     lki_trackables   here; /* of the model */
-    int             *to;   /* for each node here the saved one, or -1 */
+    int             *to;   /* for each node here the matching saved one, or -1 */
     lki_arrays       arrays;
     int              count, room;
     struct {
@@ -50,10 +50,10 @@ static int optimizer_node(const lki_object_graph *g, int model)
     return own >= 0 ? own : lki_object_graph_child(g, 0, "optimizer");
 }
 
-/* ---- laying one over the other ---- */
+/* ---- matching the graphs ---- */
 
-/* Later nodes first: among them are the lists an optimiser keeps by what they are for, while numbers in its list of everything
- * shift with its settings. */
+/* Later nodes first: among them are the lists in which an optimiser keeps variables by purpose, while indices in its list of all
+ * variables depend on its settings. */
 static bool match_children(reading *r)
 {
     bool found = false;
@@ -117,7 +117,7 @@ static lk_status read_weight(void *arg, const char *path, lk_variable *v)
                     node >= 0 ? r->here.node[node].path : "");
 }
 
-/* Is there a value that the variable can have? */
+/* True if there is a value that fits the variable. */
 static bool has_value(const reading *r, int node)
 {
     const char        *key = node >= 0 && r->to[node] >= 0 ? r->saved.node[r->to[node]].key : NULL;
@@ -126,7 +126,7 @@ static bool has_value(const reading *r, int node)
     return entry >= 0 && lki_bundle_is(&r->bundle, entry, v->dtype, &v->shape);
 }
 
-/* All of it or nothing: then it starts again. */
+/* All of the state or none: then the optimiser starts again. */
 static lk_status read_state(reading *r, lk_optimizer *o)
 {
     const lk_variables state = lk_optimizer_variables(o);
@@ -156,7 +156,7 @@ static lk_status assign(const reading *r)
     return status;
 }
 
-/* What lockstep alone keeps: how many training calls there were. It has the number of the model's node. */
+/* A value that only lockstep writes: the count of training calls. Its key has the number of the model's node. */
 static lk_status read_calls(reading *r, lk_model *m, int model)
 {
     char      key[LKI_EXACT_KEY];
@@ -188,7 +188,7 @@ static lk_status read_model(reading *r, lk_model *m)
 
 /* ---- files ---- */
 
-/* Written by name: keys may be what variables are called. */
+/* Written by name: keys may be names of variables. */
 static lk_status read_by_name(const char *prefix, lk_model *m)
 {
     lki_arrays a;

@@ -1,4 +1,4 @@
-/* All classes a Keras file can name, by kind of object, and what else Keras calls them (config.h). */
+/* All classes that a Keras file can name, by kind of object, and their other names in Keras (config.h). */
 #include "core/memory.h"
 #include "keras/config.h"
 #include "layer/constraint.h"
@@ -37,7 +37,7 @@ FAMILY(metric, lk_metric, lki_metric_classes, LKI_METRIC_COUNT, set)
 
 static const lki_class *layer_at(int i) { return lki_layer_kinds[i] ? &lki_layer_kinds[i]->class : NULL; }
 
-/* Its name may come from its place, and whether it is trained may have changed. */
+/* Its name may come from its position, and `trainable` may have changed. */
 static const lki_class *layer_of(const void *object, void *args)
 {
     const lk_layer  *l = object;
@@ -106,7 +106,7 @@ const lki_family *lki_family_of(lki_kind kind)
     return NULL;
 }
 
-/* "GlorotUniform" and "glorot_uniform": equal but for capitals and underscores. */
+/* "GlorotUniform" and "glorot_uniform": equal except for case and underscores. */
 static bool same_name(const char *a, const char *b)
 {
     for (;; a++, b++) {

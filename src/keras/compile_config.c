@@ -1,10 +1,10 @@
-/* What a model was compiled with, as Keras' JSON (model_config.h).
+/* The compile arguments of a model, as Keras' JSON (model_config.h).
  *
  *     {"optimizer": {...}, "loss": ..., "loss_weights": ..., "metrics": ..., "weighted_metrics": ..., "run_eagerly": false,
  *      "steps_per_execution": 1, "jit_compile": false}
  *
  * Losses, weights and metrics are one for all outputs, a list with an entry per output, or an object by the names of outputs;
- * metrics are lists again.
+ * metrics are again lists of these.
  *
  * A part that lockstep does not have is left out with a warning, and kept unchanged for files that are written later; all others
  * are read. Without the optimiser or a loss, training fails (fit/engine.c). */
@@ -38,7 +38,7 @@ static lk_status check_names(const lki_reading *r, const lk_model *m, const lki_
     return LK_OK;
 }
 
-/* What an entry of the config says about output i; NULL: nothing. */
+/* The entry of the config for output i; NULL: none. */
 static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_json *v, int i, const lki_json **out)
 {
     *out = NULL;
@@ -56,7 +56,7 @@ static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_js
     return LK_OK;
 }
 
-/* How many axes output i has, the batch among them; 0: not known. */
+/* The number of axes of output i, including the batch; 0: unknown. */
 static int output_rank(lk_model *m, int i)
 {
     lk_shape *shape = m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc_array(m->inputs + m->uses, sizeof *shape) : NULL;
@@ -95,7 +95,7 @@ static char *json_of(const lki_json *v)
     return text;
 }
 
-/* `l` says what could not be read, and `why` why. */
+/* `l` describes the part that could not be read, and `why` the reason. */
 static lk_status lose(found *c, lki_lost l, const lki_json *v, const lki_error_record *why)
 {
     if (!lki_grow((void **)&c->lost, &c->lost_room, c->lost_count + 1, sizeof *c->lost)) return LK_ENOMEM;
@@ -108,7 +108,7 @@ static lk_status lose(found *c, lki_lost l, const lki_json *v, const lki_error_r
     return LK_OK;
 }
 
-/* The object, or it is lost; an error where the file is damaged. */
+/* The object, or it is lost; an error if the file is damaged. */
 static lk_status read_part(const lki_reading *r, const char *key, const lki_json *v, found *c, lki_lost l, void *object)
 {
     lki_error_record before, mine;
@@ -208,7 +208,7 @@ static lk_status read_rest(const lki_reading *r, const lki_json *config, found *
 static lk_status read_all(const lki_reading *r, const lk_model *m, const lki_json *config, found *c)
 {
     const lki_json *optimizer = lki_json_get(config, "optimizer"), *old = lki_json_get(config, "optimizer_config");
-    if (!optimizer) optimizer = old; /* as files before Keras 3 call it */
+    if (!optimizer) optimizer = old; /* its name in files before Keras 3 */
     c->loss = lki_zalloc_array(m->outputs, sizeof *c->loss);
     c->weight = lki_zalloc_array(m->outputs, sizeof *c->weight);
     if (!c->loss || !c->weight) return LK_ENOMEM;
@@ -266,7 +266,7 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
 
 /* ---- writing ---- */
 
-/* One that serves all outputs is written once. */
+/* One that is used for all outputs is written once. */
 static bool one_for_all(const lki_compiled *c)
 {
     for (int i = 1; i < c->outputs; i++)

@@ -47,7 +47,7 @@ void lki_read_blame(const lki_reading *r, bool failed_before)
     lki_read_fail(r, e.code == LK_EINVAL ? LK_EUNSUPPORTED : e.code, "%s", e.text);
 }
 
-/* The field a key is for: of a choice between two, the object's where an object is given. */
+/* The field for a key: if there are two alternatives, the object's if an object is given. */
 static const lki_field *field_for(const lki_class *c, const lki_json *v)
 {
     const lki_field *f = lki_field_find(c, v->key);
@@ -62,7 +62,7 @@ static lk_status read_key(const lki_reading *r, const lki_class *c, const lki_js
     const lki_field *f = *v->key ? field_for(c, v) : NULL;
     char             text[SHOWN];
     if (f && !f->ours && f->in_call == in_call) return lki_field_read(r, f, v, args);
-    if (in_call) return LK_OK; /* the rest of a call is for the reader of the nodes */
+    if (in_call) return LK_OK; /* the reader of the nodes handles the rest of a call */
     if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v);
     if (v->type == LKI_JSON_NULL) return LK_OK;
     return lki_read_fail(r, LK_EUNSUPPORTED, "option \"%s\", which is %s, is not known", v->key,
@@ -84,7 +84,7 @@ static lk_status check_required(const lki_reading *r, const lki_class *c, const 
     return LK_OK;
 }
 
-/* What an object says beside its config, which is ours. */
+/* What lockstep writes beside an object's config. */
 static lk_status read_ours(const lki_reading *r, const lki_class *c, const lki_json *object, void *args)
 {
     const lki_json *ours = lki_json_get(object, LKI_BESIDE);
@@ -187,7 +187,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     return NULL;
 }
 
-/* A map of policies that has none for layers inside is its own, or the standard. */
+/* In a map of policies without one for inner layers, its own policy, or the standard one. */
 static const lki_json *plain_policy(const lki_json *v)
 {
     static const lki_json STANDARD = {.type = LKI_JSON_NULL};
@@ -214,11 +214,11 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
         const lki_field *f = &c->field[i];
         const bool       choice = i + 1 < c->fields && *f->name && !strcmp(f[0].name, f[1].name);
         if (!*f->name || f->in_call || f->ours) continue;
-        if (choice && !*(void *const *)((const char *)args + f->offset)) continue; /* the second of the two says it */
+        if (choice && !*(void *const *)((const char *)args + f->offset)) continue; /* the second of the two fields has the value */
         lki_json_key(o, f->name);
         LKI_TRY(lki_field_write(o, f, args));
         i += choice;
-        if (strcmp(f->name, "trainable")) continue; /* of layers, whose type comes next */
+        if (strcmp(f->name, "trainable")) continue; /* for layers the dtype comes next */
         lki_json_key(o, "dtype");
         lki_dtype_write(o);
     }

@@ -1,15 +1,15 @@
-/* Objects as Keras writes them, read and written by the tables of their classes (core/field.h).
+/* Objects in Keras' JSON, read and written by the tables of their classes (core/field.h).
  *
  *     {"module": "keras.layers", "class_name": "Dense", "config": {"name": "dense", "units": 10, ...}, "registered_name": null}
  *
- * Where Keras writes a mere name ("relu", "glorot_uniform", "adam"), names are read too.
+ * If Keras writes only a name ("relu", "glorot_uniform", "adam"), names are read too.
  *
  * Invariants
- * 1. Every key of a config is read: an unknown key, or an unsupported value, is LK_EUNSUPPORTED and named with its value. A value
- *    of the wrong type is LK_EFORMAT.
- * 2. A message begins with the file and the place: 'model.keras: layer "conv2d_3" (Conv2D): option "groups" is 2; ...'.
- * 3. Objects that are read belong to the current pool until lki_config_free() frees them; objects made from them hold what they
- *    need. */
+ *  1. Every key of a config is read: an unknown key, or an unsupported value, is LK_EUNSUPPORTED and named with its value. A value
+ *     of the wrong type is LK_EFORMAT.
+ *  2. A message begins with the file and the place: 'model.keras: layer "conv2d_3" (Conv2D): option "groups" is 2; ...'.
+ *  3. Objects that are read belong to the current pool until lki_config_free() frees them; objects made from them hold what they
+ *     need. */
 #ifndef LKI_KERAS_CONFIG_H
 #define LKI_KERAS_CONFIG_H
 
@@ -18,8 +18,8 @@
 #include "core/names.h"
 #include "format/json.h"
 
-#define LKI_KERAS_VERSION "3.15.1" /* whose files these are */
-#define LKI_BESIDE "lockstep"      /* the key of an object, beside its config, for what Keras has not (lki_field.ours) */
+#define LKI_KERAS_VERSION "3.15.1" /* the version whose files these are */
+#define LKI_BESIDE "lockstep"      /* the key beside an object's config for options that Keras lacks (lki_field.ours) */
 
 /* ---- families: all classes of one kind of object (classes.c) ---- */
 
@@ -30,70 +30,71 @@ typedef struct lki_alias {
 typedef struct lki_family {
     lki_kind    kind;
     const char *what;                                       /* "initialiser" */
-    const char *header;                                     /* that has them all; NULL: messages list them */
-    const lki_class *(*at)(int i);                          /* NULL after the last; a class without a name is passed over */
-    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: custom functions; and, unless NULL, a copy of its
-                                                               arguments as they are now */
+    const char *header;                                     /* the header that lists them all; NULL: messages list them */
+    const lki_class *(*at)(int i);                          /* NULL after the last; a class without a name is skipped */
+    const lki_class *(*of)(const void *object, void *args); /* its class, NULL: custom functions; if args is not NULL, a copy of its
+                                                             * arguments */
     void *(*named)(const char *name);                       /* optional: makes one by a name that no class has */
     const lki_alias *alias;                                 /* ends with an empty one */
 } lki_family;
 
 const lki_family *lki_family_of(lki_kind kind);
 
-/* By its name or as a short name, "GlorotUniform" and "glorot_uniform"; NULL: there is none. */
+/* A class by its name or short name, "GlorotUniform" or "glorot_uniform"; NULL: there is none. */
 const lki_class *lki_class_named(const lki_family *f, const char *name);
 
-/* The same of the operations of Keras where `module` is theirs: they may have the names of layers. */
+/* The same for Keras' operations if `module` is theirs: they may have the names of layers. */
 const lki_class *lki_class_in(const lki_family *f, const char *module, const char *name);
 bool             lki_is_operation(const lki_class *c);
 
-/* Which there are, for a message about a name that no class has: the end of its sentence (core/names.h). */
+/* The end of a message about an unknown class name: which names there are (core/names.h). */
 const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT]);
 
-/* The index of a word; -1: there is none. Knows what else Keras calls it ("swish"). */
+/* The index of a word; -1: there is none. Also for Keras' other names of it ("swish"). */
 int lki_word_named(const lki_field *f, const char *word);
 
-/* NULL, or why Keras has nothing of this name: a class or word that is ours alone. */
+/* NULL, or why Keras does not have this name: a class or word that only lockstep has. */
 const char *lki_not_in_keras(const char *name);
 
 /* ---- reading ---- */
 
-/* What is read, for messages. */
+/* What is being read, for messages. */
 typedef struct lki_reading {
     const char *file;       /* "model.keras" */
     char        place[256]; /* 'layer "conv2d_3" (Conv2D)'; "": the file as a whole */
-    int         rank;       /* of what the object takes, with the batch; 0: not known */
+    int         rank;       /* the rank of the object's input, including the batch; 0: unknown */
 } lki_reading;
 
 /* "FILE: PLACE: ..." */
 lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format, ...) LKI_PRINTF(3, 4);
 
-/* How many axes what an object takes has, the batch among them, as "build_config" says; 0: it does not. */
+/* The number of axes of an object's input, including the batch, from "build_config"; 0: not given. */
 int lki_built_rank(const lki_json *v);
 
 /* The value as JSON, cut to `bytes`; for messages. */
 const char *lki_json_show(const lki_json *v, char *text, size_t bytes);
 
-/* Is there an error now that was not there before? Then it gets the file and the place in front, and LK_EUNSUPPORTED for LK_EINVAL.
- * For calls of constructors, which know nothing of files. */
+/* If there is an error now that was not there before, put the file and the place in front, and replace LK_EINVAL by
+ * LK_EUNSUPPORTED. For errors of constructors, which do not know the file. */
 void lki_read_blame(const lki_reading *r, bool failed_before);
 
 /* One field of `args` (fields.c). */
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args);
 lk_status lki_field_write(lki_json_out *o, const lki_field *f, const void *args);
 
-/* The arguments of an object's config, or of none where it is a mere name; `args` has room for them. `call` (or NULL) has the
+/* The arguments from an object's config, or the defaults if it is only a name; `args` has room for them. `call` (or NULL) has the
  * arguments of the layer's call. On failure nothing is held. */
 lk_status lki_config_read(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call, void *args);
-void      lki_config_free(const lki_class *c, void *args); /* let go what was made for it */
+void      lki_config_free(const lki_class *c, void *args); /* drop what was made for it */
 
 /* The parts of {"module", "class_name", "config"}; `config` is an object. */
 lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char **class_name, const lki_json **config);
 
-/* An object of this kind: a name or an object. `what` says what it is for: "option \"kernel_initializer\"". NULL and an error. */
+/* An object of this kind: a name or an object. `what` is its purpose, for messages: "option \"kernel_initializer\"". NULL and an
+ * error. */
 void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, const lki_json *v);
 
-/* The dtype of a config, a name or a policy: only float32 there is. */
+/* The dtype of a config, a name or a policy: only float32 is supported. */
 lk_status lki_dtype_check(const lki_reading *r, const lki_json *v);
 
 /* ---- writing ---- */
@@ -101,7 +102,7 @@ lk_status lki_dtype_check(const lki_reading *r, const lki_json *v);
 /* The values of the fields, without brackets. */
 lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args);
 
-/* Those that are arguments of a layer's call, where they are not as by default. */
+/* Those that are arguments of a layer's call, if they differ from the default. */
 lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args);
 
 /* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for custom functions. */

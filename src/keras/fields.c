@@ -30,7 +30,7 @@ static lk_status unsupported(const lki_reading *r, const lki_field *f, const lki
 #define READ(type) static lk_status read_##type(const lki_reading *r, const lki_field *f, const lki_json *v, void *to)
 #define WRITE(type) static lk_status write_##type(lki_json_out *o, const lki_field *f, const void *from)
 
-/* 3, 3.0 and [3] are the same; false: it is something else. */
+/* 3, 3.0 and [3] are equivalent; false: another value. */
 static bool whole_of(const lki_json *v, int64_t *out)
 {
     if (v->type == LKI_JSON_ARRAY && v->count == 1) v = v->item;
@@ -114,7 +114,7 @@ READ(NUMBER)
     return LK_OK;
 }
 
-/* Seeds, classes and the like are whole numbers, and Keras wants them so. */
+/* Seeds, classes and the like are whole numbers, and Keras requires them to be. */
 WRITE(NUMBER)
 {
     const lk_number n = *(const lk_number *)from;
@@ -125,7 +125,7 @@ WRITE(NUMBER)
     return LK_OK;
 }
 
-/* 1 and 0 are true and false, and null is false, as to Python. */
+/* As in Python, 1 and 0 count as true and false, and null as false. */
 READ(SWITCH)
 {
     const bool number = v->whole && (v->integer == 0 || v->integer == 1), on = number ? v->integer == 1 : v->boolean;
@@ -157,7 +157,7 @@ WRITE(AXIS)
     return LK_OK;
 }
 
-/* Whole numbers of nested lists, one after the other; false: something else, or too many. */
+/* Whole numbers of nested lists, one after the other; false: other values, or too many. */
 static bool flatten(const lki_json *v, lki_axes *to)
 {
     bool good = v->type == LKI_JSON_ARRAY || (v->whole && to->count < LK_MAX_RANK);
@@ -261,7 +261,7 @@ WRITE(NAME)
     return LK_OK;
 }
 
-/* Is nothing in the config of a layer but its name and type, and what is as by default? */
+/* True if the config of a layer has only its name and type, and default values. */
 static bool is_plain(const lki_json *config)
 {
     bool plain = config && config->type == LKI_JSON_OBJECT;
@@ -274,14 +274,14 @@ static bool is_plain(const lki_json *config)
     return plain;
 }
 
-/* A layer that is nothing but an activation may be given for it. */
+/* A layer that is only an activation can be given as one. */
 static const char *layer_word(const lki_json *v, const char *class_name)
 {
     const bool one = !strcmp(class_name, "ReLU") || !strcmp(class_name, "Softmax");
     return !one || !is_plain(lki_json_get(v, "config")) ? NULL : *class_name == 'R' ? "relu" : "softmax";
 }
 
-/* A function of Keras may come as an object whose config is its name. */
+/* A function of Keras may be an object whose config is its name. */
 static const char *word_in(const lki_json *v)
 {
     const lki_json *type = lki_json_get(v, "class_name"), *name = lki_json_get(v, "config");
@@ -361,7 +361,7 @@ static bool shape_of(const lki_json *v, lk_shape *s)
     return true;
 }
 
-/* The numbers in order; false: one is missing, or is not a number. */
+/* The numbers in order; false: a number is missing, or another value is found. */
 static bool numbers_of(const lki_json *v, const lk_shape *s, int axis, double **to)
 {
     if (axis == s->rank) {
@@ -418,7 +418,7 @@ WRITE(ARRAY)
     return status;
 }
 
-/* ---- what there is only one of ---- */
+/* ---- fields with only one supported value ---- */
 
 static bool same(const lki_json *a, const lki_json *b)
 {
@@ -436,7 +436,7 @@ static void tell_left_out(const lki_reading *r, const lki_field *f, const lki_js
              lki_json_show(v, text, sizeof text), f->literal);
 }
 
-/* Every number in it, if it has some, is n: 1 and [1, 1], -1 and [-1]. An axis may be counted from the front. */
+/* True if it has numbers and every one is n: 1 and [1, 1], -1 and [-1]. An axis may be counted from the front. */
 static bool all_are(const lki_reading *r, const lki_field *f, const lki_json *v, int64_t n)
 {
     int64_t one;
@@ -447,7 +447,8 @@ static bool all_are(const lki_reading *r, const lki_field *f, const lki_json *v,
     return one == n || (n < 0 && r->rank && one == r->rank + n && !strcmp(f->name, "axis"));
 }
 
-/* Does a file mean the only value there is? Null is Keras' default, which that is; but as an axis it is none. */
+/* True if the file's value equals the only supported one. Null is Keras' default, which is that value; but null as an axis means no
+ * axis. */
 static bool means(const lki_reading *r, const lki_field *f, const lki_json *v, const lki_json *only)
 {
     const lki_json *one = only->type == LKI_JSON_ARRAY && only->count ? only->item : only;

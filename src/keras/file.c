@@ -1,5 +1,5 @@
 /* Keras' files: a .keras file is a zip archive of config.json (model_config.h), metadata.json and model.weights.h5 (weights.h); a
- * .h5 file of before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors,
+ * .h5 file from before Keras 3 is one HDF5 file, with the config in its attributes. Weights alone are in those and in safetensors,
  * npz and checkpoints. The first bytes of a file determine its format; the ending of its name determines the format to write. */
 #include "keras/file.h"
 #include "core/log.h"
@@ -114,7 +114,7 @@ static lk_status add_json_text(lki_h5 *file, const char *attribute, lki_json_out
     return status;
 }
 
-/* What it is compiled with, in which the optimiser had another name. */
+/* The compile arguments, in which the optimiser had another name. */
 static lk_status add_training_config(const char *path, lk_model *m, lki_h5 *file)
 {
     lki_json_out      o = {0}, old = {0};
@@ -254,11 +254,11 @@ lk_status lk_model_save_weights(lk_model *m, const char *path)
 
 /* ---- opening ---- */
 
-/* What a file holds. */
+/* The contents of a file. */
 typedef struct contents {
     const lki_json *config;
-    const lki_json *training; /* of old files; else part of the config */
-    lk_model       *model;    /* of the config; code that takes it over sets NULL */
+    const lki_json *training; /* in old files; else part of the config */
+    lk_model       *model;    /* from the config; code that takes it over sets NULL */
     lki_h5          weights;
 } contents;
 
@@ -270,13 +270,13 @@ static void contents_free(contents *c)
     lki_h5_free(&c->weights);
 }
 
-/* Packed weights may be larger than the archive, but a small one that claims gigabytes lies. */
+/* Packed weights may be larger than the archive, but a small archive that claims gigabytes is damaged. */
 static uint64_t most_weights(const lki_zip *zip)
 {
     return zip->size > UINT64_MAX / 32 ? UINT64_MAX : zip->size * 16 + ((uint64_t)256 << 20);
 }
 
-/* One of at most `most` bytes, which is looked at before anything is unpacked. */
+/* A member of at most `most` bytes; the size is checked before anything is unpacked. */
 static lk_status find_member(const lki_zip *zip, const char *name, uint64_t most, int *member)
 {
     *member = lki_zip_find(zip, name);
@@ -324,7 +324,7 @@ static lk_status read_zip_weights(const char *path, const lki_zip *zip, contents
     return status;
 }
 
-/* The config first: of weights of another type it says which. */
+/* The config first: if weights have another type, it tells which. */
 static lk_status open_zip(const char *path, bool with_config, contents *out)
 {
     lki_zip zip;
@@ -369,7 +369,7 @@ static lk_status open_file(const char *path, bool with_config, contents *out)
 
 /* ---- loading ---- */
 
-/* A model predicts, whatever the file says of its training. */
+/* The model can predict even if the training part of the file cannot be used. */
 static lk_status compile_as_it_says(const char *path, lk_model *m, const lki_json *config)
 {
     const lk_status status = lki_compile_read(path, m, config);

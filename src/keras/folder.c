@@ -1,5 +1,5 @@
-/* Folders of checkpoints (file.h): with a state file, as TensorFlow and lk_checkpoint_save() keep one, or numbered alone, as
- * backups are. */
+/* Folders of checkpoints (file.h): with a state file, as TensorFlow and lk_checkpoint_save() write it, or only numbered, like
+ * backups. */
 #include "core/memory.h"
 #include "format/checkpoint_state.h"
 #include "format/durable.h"
@@ -58,7 +58,7 @@ static lk_status list(lki_checkpoints *c)
     return status;
 }
 
-/* What its state file says; else the one of the highest number. */
+/* The one that its state file names; else the one with the highest number. */
 static lk_status find_latest(lki_checkpoints *c)
 {
     char *state = lki_path_in(c->folder, LKI_CHECKPOINT_STATE_NAME);
@@ -75,7 +75,7 @@ lk_status lki_checkpoints_list(const char *folder, lki_checkpoints *out)
 {
     *out = (lki_checkpoints){.folder = lki_strdup(folder)};
     lk_status status = out->folder ? list(out) : LK_ENOMEM;
-    if (status == LK_OK && !out->count) { /* of a run: what `lockstep train --save` keeps */
+    if (status == LK_OK && !out->count) { /* a run's folder, from `lockstep train --save` */
         lki_release(out->folder);
         out->folder = lki_path_in(folder, "backup");
         status = out->folder ? list(out) : LK_ENOMEM;

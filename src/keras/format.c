@@ -1,4 +1,4 @@
-/* Which format a file has (file.h). */
+/* The format of a file (file.h). */
 #include "core/error.h"
 #include "core/memory.h"
 #include "format/durable.h"
@@ -25,7 +25,7 @@ static const struct {
             {".hdf5", LKI_FORMAT_LEGACY_H5},   {".safetensors", LKI_FORMAT_SAFETENSORS}, {".npz", LKI_FORMAT_NPZ},
             {".index", LKI_FORMAT_CHECKPOINT}, {".ckpt", LKI_FORMAT_CHECKPOINT}};
 
-/* A name without an end, or one that is numbered, is that of a checkpoint. */
+/* A name without an ending, or that ends in a number, is that of a checkpoint. */
 lki_format lki_format_of_name(const char *path)
 {
     for (int i = 0; i < LKI_COUNT(ENDS); i++)
@@ -36,9 +36,9 @@ lki_format lki_format_of_name(const char *path)
 
 char *lki_checkpoint_prefix(const char *path) { return lki_path_join(path, strlen(path) - (ends_in(path, ".index") ? 6 : 0), ""); }
 
-/* ---- what a file is ---- */
+/* ---- detecting the format ---- */
 
-/* An archive with a config in it, or one of arrays. It is opened as a whole: what is in a zip file stands at its end. */
+/* An archive with a config, or of arrays. It is opened completely, because the directory of a zip file is at its end. */
 static lki_format format_of_zip(const char *path)
 {
     lki_error_record before, mine;
@@ -51,7 +51,7 @@ static lki_format format_of_zip(const char *path)
             arrays += ends_in(zip.member[i].name, ".npy");
         if (lki_zip_find(&zip, "config.json") < 0 && (arrays || ends_in(path, ".npz"))) format = LKI_FORMAT_NPZ;
         lki_zip_close(&zip);
-    } else if (ends_in(path, ".npz")) format = LKI_FORMAT_NPZ; /* damaged: its reader says how */
+    } else if (ends_in(path, ".npz")) format = LKI_FORMAT_NPZ; /* damaged: its reader reports how */
     lki_error_take(&mine);
     lki_error_put(&before);
     return format;
@@ -79,7 +79,7 @@ lki_format lki_format_of_file(const char *path)
     if (got >= 2 && !memcmp(first, "PK", 2)) return format_of_zip(path);
     if (got >= 8 && !memcmp(first, "\x89HDF\r\n\x1a\n", 8)) return LKI_FORMAT_HDF5;
     if (got == sizeof first && lki_safetensors_begins(first, (uint64_t)s.st_size)) return LKI_FORMAT_SAFETENSORS;
-    const lki_format named = lki_format_of_name(path); /* damaged: its reader says how */
+    const lki_format named = lki_format_of_name(path); /* damaged: its reader reports how */
     if (named == LKI_FORMAT_CHECKPOINT) return is_checkpoint(path) ? named : LKI_FORMAT_UNKNOWN;
     return named == LKI_FORMAT_WEIGHTS_H5 || named == LKI_FORMAT_LEGACY_H5 ? LKI_FORMAT_HDF5 : named;
 }

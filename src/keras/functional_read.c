@@ -1,4 +1,4 @@
-/* Functional models out of Keras' JSON (model_config.h), in three steps: make every layer; read every node, to know which nodes it
+/* Functional models from Keras' JSON (model_config.h), in three steps: make every layer; read every node, to know which nodes it
  * needs; then make the nodes depth first, after those they need. A node that is reached again while its own inputs are made is part
  * of a cycle. */
 #include "core/memory.h"
@@ -70,7 +70,8 @@ static lk_status name_entries(graph *g)
     return LK_OK;
 }
 
-/* In the names of a model's inputs and outputs, Keras counts the own node of an inner functional model; elsewhere it does not. */
+/* In the names of a model's inputs and outputs, Keras counts the node that an inner functional model has by itself; elsewhere it
+ * does not. */
 static int own_nodes(const entry *e)
 {
     const lk_model *inside = e->layer ? lki_model_inside(e->layer) : NULL;
@@ -200,7 +201,7 @@ static lk_status check_calls(const graph *g, const entry *e, const lki_json *inb
     return LK_OK;
 }
 
-/* Of three named tensors the key comes before the value, and the query between them unless it has no name (lk_layer's met). */
+/* Of three named tensors the key comes before the value, and the query between them unless it is not named (`met` of lk_layer). */
 static const char *met_by(const lki_json *inbound)
 {
     const lki_json *call = call_of(inbound), *key = lki_json_get(call, "key"), *query = lki_json_get(call, "query");
@@ -316,7 +317,7 @@ static lk_status make_nodes(graph *g)
 
 /* ---- the model ---- */
 
-/* ["a", 0, 0], or a list of such. */
+/* ["a", 0, 0], or a list of these. */
 static lk_status read_ends(const graph *g, const lki_json *config, const char *key, lk_nodes *out)
 {
     const lki_reading r = {.file = g->file};

@@ -1,7 +1,7 @@
-/* Weights as they were laid out before Keras 3 (weights.h), for programs that read nothing else:
+/* Weights in the layout from before Keras 3 (weights.h), for programs that read only that:
  *
  *     ROOT@layer_names, ROOT@backend, ROOT@keras_version
- *     ROOT dense@weight_names                 those that are trained, then the others
+ *     ROOT dense@weight_names                 trainable ones first, then the others
  *     ROOT dense/dense/kernel
  *     optimizer_weights@weight_names, optimizer_weights/adam/iteration */
 #include "core/memory.h"
@@ -33,7 +33,7 @@ static lk_status add_text(lki_h5 *file, const char *group, const char *attribute
     return status;
 }
 
-/* Names of a group's variables, as they are stored: one that is there already gets a number. */
+/* Names of a group's variables, as stored: a name that exists already gets a number. */
 typedef struct names {
     int    count;
     char **item;
@@ -130,7 +130,7 @@ lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *ro
 {
     LKI_TRY(lki_weights_built(name, m));
     const lki_outside before = lki_step_outside();
-    const char       *top = *root ? "model_weights" : ""; /* the group `root` begins with */
+    const char       *top = *root ? "model_weights" : ""; /* the first group of `root` */
     lk_status         status = *root ? lki_h5_add_group(file, top) : LK_OK;
     if (status == LK_OK) status = add_layers(file, m, root, top);
     if (status == LK_OK) status = add_text(file, top, "@backend", "tensorflow");

@@ -1,4 +1,4 @@
-/* Models as Keras' JSON: what model.to_json() gives and config.json of a .keras file holds.
+/* Models as Keras' JSON: the result of model.to_json(), and config.json of a .keras file.
  *
  *     {"module", "class_name": "Sequential", "config": {"name", "layers": [...], "build_input_shape"}, "compile_config": {...}}
  *     {"module", "class_name": "Functional", "config": {"name", "layers": [{..., "name", "inbound_nodes": [...]}, ...],
@@ -11,24 +11,24 @@
 #include "keras/config.h"
 #include "model/model.h"
 
-/* A model, not compiled, of the object `v`. `file` is what messages call it. NULL and an error. */
+/* A model, not compiled, from the object `v`. `file` is its name in messages. NULL and an error. */
 lk_model *lki_model_read(const char *file, const lki_json *v);
 
-/* What "compile_config" says, with an optimiser, losses and metrics of its own. Nothing is done where it is missing, null or
- * empty; a part that names what there is not here is lost, with a warning (model/compiled.h). */
+/* Compile as "compile_config" says, with a new optimiser, losses and metrics. No effect if it is missing, null or empty; a part
+ * that lockstep does not have is lost, with a warning (model/compiled.h). */
 lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config);
 
-/* The whole object. `file` is what messages call it. LK_EUNSUPPORTED for what Keras has not. */
+/* The whole object. `file` is its name in messages. LK_EUNSUPPORTED for parts that Keras does not have. */
 lk_status lki_model_write(const char *file, lki_json_out *o, lk_model *m);
 lk_status lki_compile_write(const lki_reading *r, lki_json_out *o, const lk_model *m); /* the value of "compile_config" */
 
-/* Was it compiled? One that only predicted has steps, but nothing it is trained with. */
+/* True if it was compiled. A model that only predicted has steps, but no optimiser or loss. */
 bool lki_is_compiled(const lk_model *m);
 
-/* Is it a class of models? */
+/* True for a class of models. */
 bool lki_is_model_class(const char *class_name);
 
-/* A type as Keras names it; NULL and -1: it has no such name. */
+/* Keras' name of a type; NULL and -1: it has none. */
 const char *lki_keras_dtype(lk_dtype dtype);
 int         lki_dtype_of_keras(const char *name);
 

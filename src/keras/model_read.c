@@ -1,4 +1,4 @@
-/* Models out of Keras' JSON (model_config.h): layers, where rows enter, and models of layers in a row. */
+/* Models from Keras' JSON (model_config.h): layers, inputs, and sequential models. */
 #include "keras/model_read.h"
 #include "core/memory.h"
 #include <stdio.h>
@@ -105,7 +105,7 @@ static lk_layer *nested(const lki_reading *r, const lki_json *v)
     return l;
 }
 
-/* One of the list of layers. `call` (or NULL) has what it is called with. NULL and an error. */
+/* One entry of the list of layers. `call` (or NULL) has the arguments of its call. NULL and an error. */
 lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_json *call)
 {
     char            known[LKI_KNOWN_TEXT];
@@ -160,7 +160,7 @@ bool lki_is_input(const lki_json *v)
     return class_name && !strcmp(class_name, "InputLayer");
 }
 
-/* What an InputLayer says. */
+/* The arguments of an InputLayer. */
 lk_status lki_input_read(const char *file, const lki_json *v, lk_input_args *a)
 {
     const char     *class_name;
@@ -173,7 +173,7 @@ lk_status lki_input_read(const char *file, const lki_json *v, lk_input_args *a)
 
 /* ---- in a row ---- */
 
-/* The shape and type of its rows, where the file says them; *known false: it does not. */
+/* The shape and type of its rows, if the file has them; else *known is false. */
 static lk_status sequential_input(const char *file, const lki_json *v, const lki_json *layers, lk_input_args *a, bool *known)
 {
     const lki_reading r = {.file = file};

@@ -1,11 +1,10 @@
-/* Models as Keras' JSON (model_config.h). Keys are in Keras' order; what Keras has options for and we do not is written as its
- * default. */
+/* Models as Keras' JSON (model_config.h). Keys are in Keras' order; options that only Keras has are written with their defaults. */
 #include "core/memory.h"
 #include "keras/model_config.h"
 #include <stdio.h>
 #include <string.h>
 
-/* What one model is written with. */
+/* State while a model is written. */
 typedef struct writing {
     lki_reading   at; /* for messages */
     lki_json_out *out;
@@ -29,7 +28,7 @@ static void key_literal(lki_json_out *o, const char *key, const char *json)
     lki_json_literal(o, json);
 }
 
-/* With the batch in front. */
+/* The shape including the batch. */
 static void write_row(lki_json_out *o, const lk_shape *row)
 {
     lki_json_open(o, '[');
@@ -69,7 +68,7 @@ static const lki_use *first_use(const lk_model *m, const lk_layer *l)
     return NULL;
 }
 
-/* What it was built for, where that is one row. */
+/* Its input shape, if it has one input. */
 static void write_build(const writing *w, const lk_layer *l)
 {
     const lki_use *u = first_use(w->model, l);
@@ -97,7 +96,7 @@ static lk_status open_layer(const writing *w, lk_layer *l)
 
 /* ---- in a row ---- */
 
-/* Whole numbers go in where the first layer looks them up. */
+/* True if the first layer reads whole numbers (ids). */
 static bool looks_up(const lk_layer *l)
 {
     while (l->inner_count)
@@ -136,7 +135,7 @@ static lk_status write_sequential(writing *w)
 
 /* ---- as a graph ---- */
 
-/* Which of the uses of its layer a use is. */
+/* The index of a use among those of its layer. */
 static int node_index(const lk_model *m, int use)
 {
     int before = 0;
@@ -145,7 +144,8 @@ static int node_index(const lk_model *m, int use)
     return before;
 }
 
-/* ["dense", 0, 0]. As the end of a model, a functional model inside is counted with the node that Keras gives it of its own. */
+/* ["dense", 0, 0]. As an input or output of a model, an inner functional model is counted with the node that Keras gives it by
+ * itself. */
 static void write_history(const writing *w, int value, bool end)
 {
     const lk_model *m = w->model;
@@ -175,7 +175,7 @@ static void write_tensor(const writing *w, int value)
     lki_json_close(o, '}');
 }
 
-/* Attention and operations are called with several tensors, of which some may be named; other layers with a list of them. */
+/* Attention and operations are called with several tensors, some of which may be named; other layers with a list of them. */
 static void write_arguments(const writing *w, const lki_use *u, int positional)
 {
     const lki_class *c = &u->layer->kind->class;
@@ -226,7 +226,7 @@ static const lki_model_input *input_of(const lk_model *m, const lk_layer *l)
     return NULL;
 }
 
-/* One as it is, several as a list. */
+/* A single value by itself, several as a list. */
 static void write_ends(const writing *w, const char *key, int count, const int *value)
 {
     lki_json_key(w->out, key);
@@ -259,7 +259,7 @@ static lk_status write_functional(writing *w)
 
 /* ---- either ---- */
 
-/* The shapes of all values; of a model that is not built there are none. */
+/* The shapes of all values; a model that is not built has none. */
 static lk_status know_shapes(writing *w)
 {
     lk_model *m = w->model;

@@ -1,4 +1,4 @@
-/* Weights of models as named arrays (weights.h): a list of names and variables, then all of it taken or assigned. */
+/* Weights of models as named arrays (weights.h): a list of names and variables, which are then all read or all assigned. */
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/shape.h"
@@ -15,7 +15,7 @@
 /* ---- names ---- */
 
 typedef struct entry {
-    char        *name; /* with the names of models inside; as it is written */
+    char        *name; /* with the names of enclosing models; as it is written */
     char        *bare; /* without them */
     lk_variable *variable;
 } entry;
@@ -81,7 +81,7 @@ static lk_status add(entries *e, char *name, char *bare, lk_variable *v)
 
 static lk_status add_model(entries *e, lk_model *m, const char *path, const char *bare);
 
-/* Where Keras has a cell inside, with a name of its own. */
+/* The name of the cell that Keras has inside the layer. */
 static const char *cell_of(const lk_layer *l)
 {
     static const struct {
@@ -103,7 +103,7 @@ static lk_status add_weights(entries *e, lk_layer *l, const char *path, const ch
     return status;
 }
 
-/* `path` and `bare` are what comes before its name. */
+/* `path` and `bare` are the parts before its name. */
 static lk_status add_layer(entries *e, lk_layer *l, const char *path, const char *bare)
 {
     lk_model *inside = lki_model_inside(l);
@@ -168,7 +168,7 @@ typedef struct reading {
     const char       *name; /* of the file */
     lk_model         *model;
     lki_arrays       *arrays;
-    bool             *used; /* array i goes somewhere */
+    bool             *used; /* array i is used */
     int               count, room;
     lki_weight_value *value;
 } reading;
@@ -181,7 +181,7 @@ static lk_status want(reading *r, const lki_named *n, lk_variable *v)
     return LK_OK;
 }
 
-/* Of the name that the three make one after the other; NULL: there is none that is free. */
+/* An unused array whose name is the three texts joined; NULL: there is none. */
 static const lki_named *look_for(const reading *r, const char *a, const char *b, const char *c)
 {
     char            *ab = joined(a, b), *name = ab ? joined(ab, c) : NULL;
@@ -191,7 +191,7 @@ static const lki_named *look_for(const reading *r, const char *a, const char *b,
     return n && !r->used[n - r->arrays->item] ? n : NULL;
 }
 
-/* As it is written here, or as Keras may call it. */
+/* By its name as lockstep writes it, or as Keras may name it. */
 static const lki_named *find_by_name(const reading *r, const entry *e)
 {
     char            *prefix = folder("", r->model->name);
@@ -203,7 +203,7 @@ static const lki_named *find_by_name(const reading *r, const entry *e)
     return n;
 }
 
-/* The paths of variables in HDF5 files and checkpoints: names that a conversion without a model leaves. */
+/* The paths of variables in HDF5 files and checkpoints: a conversion without a model keeps these names. */
 typedef struct other_names {
     const reading   *r;
     lk_variable     *variable;
@@ -263,7 +263,7 @@ static int count_below(const reading *r, const char *prefix)
     return count;
 }
 
-/* Where the state is not that of this optimiser on these weights, it starts again, as with other files. */
+/* If the state is not that of this optimiser for these weights, it starts again, as with other files. */
 static lk_status want_state(reading *r, const entries *weights)
 {
     lk_optimizer *o = r->model->compiled->optimizer;
@@ -275,7 +275,7 @@ static lk_status want_state(reading *r, const entries *weights)
     if (!count) return LK_OK;
     lk_status status = LK_OK;
     if (count > lk_optimizer_variables(o).count) status = lk_optimizer_build(o, lk_model_trainable_variables(r->model));
-    for (int i = 0; i < weights->count && status == LK_OK; i++) /* their names are taken */
+    for (int i = 0; i < weights->count && status == LK_OK; i++) /* so that their names are used up */
         status = add(&e, lki_strdup(weights->item[i].name), lki_strdup(""), NULL);
     if (status == LK_OK) status = add_state(&e, o);
     int found = 0, wanted = 0;
@@ -294,7 +294,7 @@ static lk_status want_state(reading *r, const entries *weights)
     return LK_OK;
 }
 
-/* The state of an optimiser, of random numbers or of a checkpoint: the model may have no use for it. */
+/* The state of an optimiser, of random numbers or of a checkpoint: a model need not use it. */
 static bool is_foreign(const reading *r, const char *name)
 {
     const char *slash = strchr(name, '/');

@@ -1,4 +1,4 @@
-/* Weights of models in HDF5 files (weights.h): a list of what is where, then all of it read or written. */
+/* Weights of models in HDF5 files (weights.h): a list of variables and their places, which are then all read or all written. */
 #include "keras/weights.h"
 #include "core/dtype.h"
 #include "core/log.h"
@@ -16,7 +16,7 @@
 
 /* ---- names ---- */
 
-/* An underscore before a capital that begins a word, and between a small letter and a capital. */
+/* An underscore is put before a capital that begins a word, and between a small letter and a capital. */
 const char *lki_snake_case(const char *name, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -221,7 +221,7 @@ lk_status lki_weights_each(lk_model *m, lki_weight_fn *fn, void *arg)
 typedef struct values {
     const char       *name; /* of the file */
     lki_h5           *file;
-    bool             *used; /* item i goes somewhere */
+    bool             *used; /* item i is used */
     int               count, room;
     lki_weight_value *item;
 } values;
@@ -281,7 +281,7 @@ static lk_status copy_one(const lki_weight_value *v)
     return status;
 }
 
-/* `last`: the array is not needed after this. */
+/* `last`: this is the last use of the array. */
 static lk_status assign_one(const lki_weight_value *v, bool last)
 {
     lki_array *a = v->array;
@@ -297,7 +297,7 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether two variables get the same array, as the names in a file may have it. */
+/* True if two variables get the same array, which names in a file allow. */
 static lk_status look_for_twins(int count, const lki_weight_value *value, bool *found)
 {
     lki_array **array = lki_alloc_array(count + 1, sizeof *array);
@@ -326,7 +326,7 @@ lk_status lki_weights_assign(int count, const lki_weight_value *value)
 
 /* ---- as Keras 3 has them ---- */
 
-/* The state of its random numbers is Keras' alone. */
+/* Only Keras uses the state of its random numbers. */
 static bool is_foreign(const char *name) { return strncmp(name, "layers/", 7) != 0 || strstr(name, "seed_generator") != NULL; }
 
 static lk_status check_rest(const values *v)
@@ -360,7 +360,7 @@ static const lki_h5_item *texts_at(const values *v, const char *group, const cha
     return item && item->kind == LKI_H5_ATTRIBUTE && item->type != LKI_H5_ARRAY ? item : NULL;
 }
 
-/* The weights of a layer in the order of old files: those that are trained, then the others. */
+/* The weights of a layer in the order of old files: trainable ones first, then the others. */
 static lk_status want_layer(values *v, lk_layer *l, const char *group, const lki_h5_item *names)
 {
     const int count = lki_layer_weights(l);
@@ -429,7 +429,7 @@ static const lki_h5_item *state_at(const values *v, int i)
     return item;
 }
 
-/* Where the state is not that of this optimiser on these weights, it starts again, as in Keras. */
+/* If the state is not that of this optimiser for these weights, it starts again, as in Keras. */
 static lk_status want_state(values *v, lk_model *m)
 {
     lk_optimizer *o = m->compiled->optimizer;

@@ -25,7 +25,7 @@ static inline lki_extent lki_reduced(const lki_args *a)
     return lki_extent_of(a->src[0].shape, a->attr->reduce.first, a->attr->reduce.last);
 }
 
-/* Where the elements of output element o begin; they are e.inner apart. */
+/* Index of the first element of the column for output element o; the elements are e.inner apart. */
 static inline int64_t lki_column(lki_extent e, int64_t o) { return o / e.inner * e.mid * e.inner + o % e.inner; }
 
 /* The lanes of a reduction over rows, or NULL; *entry is how many elements of mid one bound counts. */

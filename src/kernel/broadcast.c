@@ -1,9 +1,9 @@
-/* The walk over strided operands; broadcast.h says what it promises. */
+/* The walk over strided operands; see broadcast.h for the invariants. */
 #include "kernel/broadcast.h"
 
 #include <string.h>
 
-enum { REPEAT_BYTES = 4096 }; /* a short row operand is repeated up to this size, so that runs stay long and its copy in L1 */
+enum { REPEAT_BYTES = 4096 }; /* a short row operand is repeated up to this size, so that runs are long and its copy stays in L1 */
 
 void lki_dense_strides(const lk_shape *shape, int64_t stride[LK_MAX_RANK])
 {
@@ -14,7 +14,7 @@ void lki_dense_strides(const lk_shape *shape, int64_t stride[LK_MAX_RANK])
     }
 }
 
-/* Axis i can be merged into its outer neighbour j when every operand steps over them as over one. */
+/* Axis i can be merged into its outer neighbour j if every operand steps over both as over one. */
 static bool mergeable(const lki_walk *w, int j, int i)
 {
     for (int k = 0; k < w->nsrc; k++)
@@ -51,7 +51,7 @@ static void collapse(lki_walk *w)
     w->rank = rank;
 }
 
-/* The general case: cut lo..hi at the ends of the innermost axis. */
+/* The general case: lo..hi is divided at the ends of the innermost axis. */
 static void run_rows(const lki_walk *w, const lki_args *a, int64_t lo, int64_t hi, lki_walk_fn *run)
 {
     int     last = w->rank - 1;
@@ -98,7 +98,7 @@ static int short_row_operand(const lki_walk *w)
     return found;
 }
 
-/* `row` of `bytes`, again and again until `total` bytes are full. */
+/* Writes `row` of `bytes` repeatedly until `total` bytes are filled. */
 static void repeat(char *to, const char *row, size_t bytes, size_t total)
 {
     memcpy(to, row, bytes);

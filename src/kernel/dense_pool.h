@@ -1,8 +1,8 @@
-/* Which weight gradients can be made without the gradient they read: that of a convolution through a 2x2 max pool, where a dense
- * layer behind the pool gives the pool its gradient, d = g * w^T. One rule for whoever plans a step and for the kernel
- * (gpu/dense_pool_w.cu), because it decides bits.
+/* Which weight gradients can be computed without materialising the gradient they read: that of a convolution through a 2x2 max
+ * pool, if a dense layer after the pool makes the pool's gradient, d = g * w^T. The planner of a step and the kernel
+ * (gpu/conv/dense_pool_w.cu) use the same rule, because it decides bits.
  *
- * Invariant: the rule looks at the window and at the shapes of one image and of the weights alone, never at the number of
+ * Invariant: the rule depends on the window and on the shapes of one image and of the weights only, never on the number of
  * images. */
 #ifndef LKI_KERNEL_DENSE_POOL_H
 #define LKI_KERNEL_DENSE_POOL_H
@@ -10,12 +10,12 @@
 #include "kernel/kernel.h"
 
 enum {
-    LKI_DENSE_POOL_CHANNELS = 32, /* of the convolution: a multiple of them */
-    LKI_DENSE_POOL_UNITS = 128,   /* of the dense layer, at most, and a multiple of 4 */
+    LKI_DENSE_POOL_CHANNELS = 32, /* of the convolution: a multiple of this */
+    LKI_DENSE_POOL_UNITS = 128,   /* of the dense layer: at most this many, and a multiple of 4 */
     LKI_DENSE_POOL_NARROWEST = 6, /* windows of the pool in a row */
     LKI_DENSE_POOL_WIDEST = 13,
-    LKI_DENSE_POOL_SHARED = 163 << 10, /* bytes of shared memory a block has, at most: cards that have less are left out */
-    LKI_DENSE_POOL_IMAGES = 64,        /* of the longest lane, from which it pays; no kernel asks */
+    LKI_DENSE_POOL_SHARED = 163 << 10, /* bytes of shared memory of a block, at most: cards with less are excluded */
+    LKI_DENSE_POOL_IMAGES = 64,        /* of the longest lane: from this number on it is faster; kernels do not check it */
 };
 
 /* x is [n, height, width, 1], cell [n, window rows, windows in a row, channels], g [n, units], w [entries of an image, units]; conv

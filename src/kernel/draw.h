@@ -1,9 +1,9 @@
-/* Random numbers as a function of place: element i of dst is number e = first * (elements per entry) + i of its draw, whatever
+/* Random numbers as a function of position: element i of dst is number e = first * (elements per entry) + i of its draw, whatever
  * range, replica or core computes it.
  *
- *   Philox block   key = attr key;  counter = (e / 4, iteration * 2^16 + call);  four words, four elements
- *   uniform        word e % 4 to u in [0, 1), 24 bits;  low + u * (high - low) in double, rounded once, kept below high
- *   normal         words 0, 1 and words 2, 3 to two pairs;  mean + deviation * z in double, rounded once */
+ *     Philox block   key = attr key;  counter = (e / 4, iteration * 2^16 + call);  four words, four elements
+ *     uniform        word e % 4 to u in [0, 1), 24 bits;  low + u * (high - low) in double, rounded once, kept below high
+ *     normal         words 0, 1 and words 2, 3 to two pairs;  mean + deviation * z in double, rounded once */
 #ifndef LKI_KERNEL_DRAW_H
 #define LKI_KERNEL_DRAW_H
 
@@ -29,7 +29,7 @@ static inline lki_draw lki_draw_of(const lki_args *a)
                       .high = a->attr->random.high};
 }
 
-/* u to its interval. Rounding may reach `high`, which is not part of it. */
+/* u mapped to the interval. Rounding may reach `high`, which is not part of it. */
 static inline float lki_uniform_f32(const lki_draw *d, float u)
 {
     double x = d->low + (double)u * (d->high - d->low);

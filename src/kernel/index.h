@@ -4,7 +4,7 @@
 
 #include "kernel/kernel.h"
 
-/* Other cores may tell the same fault at the same time. */
+/* Other threads may report the same fault at the same time. */
 static inline void lki_set_fault(const lki_args *a)
 {
     if (a->fault) __atomic_store_n(a->fault, 1, __ATOMIC_RELAXED);
@@ -20,10 +20,10 @@ static inline int64_t lki_index(const lki_view *ids, int64_t i)
     }
 }
 
-/* What a row's label says when it is no class. */
+/* For labels that are not a class. */
 enum { LKI_LABEL_IGNORED = -1, LKI_LABEL_OUT_OF_RANGE = -2 };
 
-/* The class of a row of a cross-entropy (src[1]), or one of these; a label out of range is told as a fault. */
+/* The class of a row of a cross-entropy (src[1]), or one of these; a label out of range is reported as a fault. */
 static inline int64_t lki_label(const lki_args *a, int64_t row, int64_t classes)
 {
     int64_t label = lki_index(&a->src[1], row);

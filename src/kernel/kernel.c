@@ -1,8 +1,8 @@
 /* The table of kernels: names of the slots, and which variant fills them on this machine.
  *
  * Invariants
- * 1. After the reference has registered, every slot works for every type kernels.inc names; faster variants only replace entries.
- * 2. All variants give the same bits, so the choice is one of speed alone. */
+ * 1. After the reference has registered, every slot works for every type in kernels.inc; faster variants only replace entries.
+ * 2. All variants give the same bits, so the choice only affects speed. */
 #include "kernel/kernel.h"
 
 #include "kernel/register.h"

@@ -1,17 +1,18 @@
 /* Kernels: arithmetic on raw memory. One table per device, one function per slot and element type, one argument struct for all.
  *
  * Contract of every kernel
- *  1. Single-threaded, never allocates, never fails, keeps no state. Temporary space comes with the call (scratch).
+ *  1. Single-threaded, never allocates, never fails, keeps no state. The caller provides temporary space (scratch).
  *  2. All arrays are stored row by row without gaps. Zero-size arrays are fine; a sum over nothing is +0.
  *  3. It writes exactly the elements lo <= i < hi of dst[0] (flat index), and the same leading entries of further dst. Splitting
  *     the range over calls never changes a bit of the result. Slots say which multiples lo and hi must have (kernels.inc).
- *  4. The order of every floating-point sum is part of the slot's definition, in one of the forms below. Kernels for one slot,
- *     plain or vectorised, give the same bits: the reference loop is the definition, and the tests compare for equality.
+ *  4. The order of every floating-point sum is part of the slot's definition, in one of the forms below. All CPU kernels of a slot,
+ *     plain or vectorised, give the same bits: the reference loop is the definition, and the tests compare for equality. A GPU
+ *     kernel may define another order; the head of its file states it.
  *
  * Orders of summation
  *  CHAIN   acc = +0; for k ascending: acc = fma(a[k], b[k], acc)   (for plain sums: acc = acc + a[k]).
  *          One chain per output element, in the order of k the slot states. Vector code keeps one accumulator lane per output
- *          element, so blocking, tiling and vector width do not show.
+ *          element, so blocking, tiling and vector width never change bits.
  *  LANES   a sum over rows: with `lanes` given, one CHAIN per lane over the entries bound[s] <= i < bound[s+1], then the lane sums
  *          up a binary tree: (0,1) (2,3) ..., then pairs of those. An empty lane counts as +0. Without `lanes`: one CHAIN.
  *  FOLD    a sum along contiguous memory: blocks of 4096 elements; in a block element j goes to accumulator j mod 16 (each from
@@ -27,11 +28,11 @@
  *          conv2d: per point a CHAIN over the in channels of cells * weights; points to results, and the epilogue. Its data
  *          gradient is the same with dy as the image, taps turned by 180 degrees, in and out exchanged, padding 2 - pad. Its weight
  *          gradient: per point a CHAIN over images, tile rows, tile columns of cells * results; points to weights at the end of
- *          each lane; then the tree. An infinity or a number near overflow may come out as NaN, only in results whose window has
- *          it.
+ *          each lane; then the tree. An infinity or a number near overflow may result in NaN, only in results whose window
+ *          contains it.
  *
- * Adding a zero product changes a chain only where an underflow left it at -0. A kernel that skips zeros must see to that case, and
- * to factors that are not finite. */
+ * Adding a zero product changes a chain only if an underflow left it at -0. A kernel that skips zeros must handle that case, and
+ * factors that are not finite. */
 #ifndef LKI_KERNEL_H
 #define LKI_KERNEL_H
 
@@ -40,26 +41,26 @@
 #include "core/precision.h"
 #include "core/shape.h"
 
-/* The number of all definitions together, those of kernel/gpu included. Checkpoints hold it, and a resume under another number
- * warns that bits may differ. Raise it by one in the change, on whatever device, after which any slot may give other bits for the
- * same operands: another order of a sum, other sizes of tiles, groups or shares that a sum is cut into, another formula or
- * rounding, another rule for which of two definitions runs. Not for what keeps bits: speed, layouts, a new slot. docs/bits.md tells
- * what each number brought. */
+/* The version of all definitions together, including those of kernel/gpu. Checkpoints store it, and a resume under another number
+ * warns that bits may differ. Raise it by one in any change, for any device, after which a slot may give other bits for the same
+ * operands: another order of a sum, other sizes of tiles, groups or parts of a sum, another formula or rounding, another rule for
+ * which of two definitions runs. Do not raise it for changes that keep bits: speed, layouts, a new slot. docs/bits.md lists what
+ * each number changed. */
 enum { LKI_KERNEL_VERSION = 7 };
 
-/* Convolution and pooling, [height, width] each. Zero padding; a window may hang over any side. */
+/* Convolution and pooling, [height, width] each. Zero padding; a window may extend beyond the image on any side. */
 typedef struct lki_window {
     int64_t size[2]; /* of the window (kernel) */
     int64_t stride[2];
     int64_t dilation[2]; /* 1 for pooling */
-    int64_t pad[2];      /* cells before the image; what lies behind it follows from the sizes */
+    int64_t pad[2];      /* cells before the image; those after it follow from the sizes */
 } lki_window;
 
 /* What happens to a sum before it is stored, in this order: + bias[last axis], relu, 2x2 max pool. */
 typedef struct lki_epilogue {
     int32_t bias; /* src[2] is [channels]; conv2d_pool_grad_w, dense_pool_grad_w: dst[1] is its gradient */
     int32_t relu;
-    int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as max_pool gives them */
+    int32_t pool; /* conv2d only: dst[0] is the pooled value, dst[1] (u8) the cell it came from, as in max_pool */
     /* On a GPU, conv2d with relu and pool, and its gradients through them: LKI_CELL_DEAD is added to cells whose pooled value is
      * not > 0. */
     int32_t marks;
@@ -72,8 +73,8 @@ enum { LKI_PAD_CONSTANT, LKI_PAD_REFLECT, LKI_PAD_SYMMETRIC };
 /* Attributes of an op; each slot says which member it reads. Filled from zeroed memory, compared with memcmp. */
 typedef struct lki_attr {
     lki_epilogue epilogue; /* matmul, conv2d; zero: none */
-    lk_shape     shape;    /* of the result, for ops whose operands do not tell; kernels go by dst[0].shape instead */
-    lk_dtype     dtype;    /* likewise */
+    lk_shape     shape;    /* of the result, for ops whose operands do not determine it; kernels use dst[0].shape instead */
+    lk_dtype     dtype;    /* of the result, in the same way */
     union {
         struct {
             double a, b;
@@ -81,15 +82,15 @@ typedef struct lki_attr {
         struct {
             int32_t ta, tb;
             int32_t heads; /* bits 0 a, 1 b, 2 dst: [n, rows, heads, columns] in memory (matrix.h) */
-            /* On a GPU only. mask, without an epilogue: src[2] has the elements and rows of the result, which is 0 where that is
-             * not above 0: relu's gradient. scale, without relu or a mask: the next operand has one element, by which the result
-             * is multiplied, after the bias. plus, likewise: the last operand has the elements and rows of the result, and is added
-             * to it at last. */
+            /* On a GPU only. mask, without an epilogue: src[2] has the elements and rows of the result; the result is 0 where it is
+             * not above 0: relu's gradient. scale, without relu or a mask: the next operand has one element, by which the result is
+             * multiplied, after the bias. plus, without relu or a mask: the last operand has the elements and rows of the result,
+             * and is added to it at the end. */
             int32_t mask, scale, plus;
         } matmul;
         lki_window window;
         struct {
-            int32_t first, last; /* the axes first..last, neighbours, are reduced */
+            int32_t first, last; /* the consecutive axes first..last are reduced */
         } reduce;
         struct {
             int32_t axis, exclusive, reverse;
@@ -145,30 +146,31 @@ typedef struct lki_lanes {
     const int64_t *bound; /* count + 1 entries of the summed leading axis */
 } lki_lanes;
 
-/* Results of a sum over rows that lie in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All of them
- * go up one binary tree. Of more parts, or results, each call makes its own. */
+/* Results of a sum over rows that were left in parts: of result i of dst[0], then of dst[1], part p is data[p * results + i]. All
+ * of them are added up one binary tree. With more parts, or results, each call adds them up itself. */
 enum { LKI_ROW_PARTS = 256, LKI_ROW_PART_RESULTS = 32768 };
 typedef struct lki_row_parts {
-    const float *data;           /* NULL: the call made its results itself */
+    const float *data;           /* NULL: the call computed its results itself */
     int          results, first; /* of all, of dst[0] */
     int          count;          /* of parts, a power of two */
 } lki_row_parts;
 
-/* What a call on a GPU needs beside its operands (device/gpu/backend.h). */
+/* What a call on a GPU needs besides its operands (device/gpu/backend.h). */
 typedef struct lki_launch {
     void *stream;
-    /* In the card's memory: 0, or the largest of the codes of calls that met an index out of range; then updates do nothing. NULL:
-     * this call reads and writes none. */
+    /* In the card's memory: 0, or the largest code of the calls that met an index out of range; then updates do nothing. NULL: this
+     * call neither reads nor writes it. */
     int *stop;
     int  fault; /* the code of this call; 0: it checks no index */
 
     lki_precision precision;
-    int           behind; /* updates: the counter of steps they are given is so much further than it should be */
+    int           behind; /* updates: how much larger the step counter they read is than it should be */
 
-    /* Sums over rows, f32: they may leave their results in parts, and say so there; nobody else reads them, and scratch stays.
-     * NULL: they may not. */
+    /* Sums over rows, f32: the call may leave its results in parts, and stores here where they are; no other call reads the
+     * results, and scratch is kept. NULL: it may not. */
     lki_row_parts *leaves;
-    /* Updates: what the call left that makes the gradient, dst[taken] of it. NULL: the gradient is there. */
+    /* Updates: the parts that an earlier call left, which are the gradient dst[taken] of that call. NULL: the gradient is
+     * complete. */
     const lki_row_parts *takes;
     int                  taken;
 } lki_launch;
@@ -179,19 +181,20 @@ typedef struct lki_args {
     int               nsrc, ndst;
     const lki_attr   *attr;
     const lki_lanes  *lanes;      /* NULL outside sums over rows */
-    int64_t           longest;    /* with lanes: entries of the longest of the whole batch, whoever has it; 0: of those here */
+    int64_t           longest;    /* with lanes: entries of the longest lane of the whole batch, on whatever replica; 0: of those
+                                   * here */
     int64_t           lo, hi;     /* which elements of dst[0] */
-    int64_t           columns[2]; /* matmul: and of its matrices only the columns columns[0] <= n < columns[1]; both 0: all */
+    int64_t           columns[2]; /* matmul: only the columns columns[0] <= n < columns[1] of its matrices; both 0: all */
     int64_t           first;      /* global index of entry 0 of dst[0]'s leading axis, for random numbers */
-    void             *scratch;    /* lki_scratch_bytes() of it, 64-byte aligned; NULL when that is 0 */
-    int               past;       /* updates: other threads read dst[0] after this; write it past the caches */
+    void             *scratch;    /* of the size that the slot asks for, 64-byte aligned; NULL if 0 */
+    int               past;       /* updates: other threads read dst[0] after this; bypass the caches when writing it */
     int              *fault;      /* set to 1 when an index operand is out of range; the element becomes NaN or 0 */
     const lki_launch *gpu;        /* on a GPU: where to launch; NULL on the CPU */
 } lki_args;
 
 typedef void lki_kernel(const lki_args *a);
 
-/* Temporary space a call wants, from shapes alone; `a` may have no data pointers. */
+/* Temporary space that a call needs, from shapes alone; `a` may have no data pointers. */
 typedef size_t lki_scratch_fn(const lki_args *a);
 
 #define LKI_SLOT(name, types, order, text) LKI_K_##name,
@@ -210,10 +213,10 @@ typedef struct lki_kernels {
 
 const char *lki_slot_name(lki_slot slot);
 
-/* Its kernels check indices or divisors. */
+/* True if its kernels check indices or divisors. */
 bool lki_slot_may_fault(lki_slot slot, lk_dtype dtype);
 
-/* Fill a table: reference first, then what `isa` does better. */
+/* Fill a table: the reference first, then faster kernels for `isa`. */
 void lki_cpu_kernels(lki_kernels *k, lki_isa isa);
 
 /* The parts of it; each family registers its own slots. */

@@ -1,13 +1,13 @@
-/* Where the matrices of a product lie: the last two axes of an operand, one matrix per entry of the leading axes.
+/* Where the matrices of a product are: the last two axes of an operand, one matrix per entry of the leading axes.
  *
- * An operand "by heads" is [n, rows, heads, columns] in memory and is taken for [n, heads, rows, columns]: what a dense layer with
- * several heads puts out needs no transpose before it is multiplied head by head. Its rows are heads * columns apart. */
+ * An operand "by heads" is [n, rows, heads, columns] in memory and is multiplied as [n, heads, rows, columns]: so the output of a
+ * dense layer with several heads needs no transpose before it is multiplied head by head. Its rows are heads * columns apart. */
 #ifndef LKI_KERNEL_MATRIX_H
 #define LKI_KERNEL_MATRIX_H
 
 #include "core/shape.h"
 
-/* The shape as it is multiplied, of the shape in memory, and back. */
+/* The shape as it is multiplied, from the shape in memory, and the reverse. */
 static inline lk_shape lki_by_heads(const lk_shape *s, int heads)
 {
     lk_shape t = *s;
@@ -44,7 +44,7 @@ typedef struct lki_matrix_rows {
 } lki_matrix_rows;
 
 /* The next piece of the rows lo <= r < hi of a result, counted as rows of its last axis in memory; `out` is its shape as
- * multiplied. Starts with *batch = 0, which counts on; false when none is left. */
+ * multiplied. Start with *batch = 0, which the function increments; false if there are no more rows. */
 static inline bool lki_matrix_next(const lk_shape *out, int heads, int64_t lo, int64_t hi, int64_t *batch, lki_matrix_rows *p)
 {
     const int64_t M = out->dim[out->rank - 2], N = out->dim[out->rank - 1], H = heads ? out->dim[1] : 1, all = H * M;

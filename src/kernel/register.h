@@ -1,5 +1,5 @@
-/* Who fills the table: one registration function per family and variant. A family sets the slots it has and leaves the others
- * alone, so the order of the calls in kernel.c is the order of preference, last one wins. */
+/* Filling the table: one registration function per family and variant. A family sets the slots it has and leaves the others
+ * unchanged. So the order of the calls in kernel.c is the order of preference: the last one wins. */
 #ifndef LKI_KERNEL_REGISTER_H
 #define LKI_KERNEL_REGISTER_H
 
@@ -19,7 +19,7 @@ void lki_register_products_ref(lki_kernels *k);
 void lki_register_update_ref(lki_kernels *k);
 void lki_register_replica_ref(lki_kernels *k);
 
-/* Parts of the reference that faster kernels share: cast between any two types, for those they leave out; the scratch of
+/* Parts of the reference that faster kernels use too: cast between any two types, for those they do not have; the scratch of
  * gather_grad and how it is filled. */
 void   lki_cast_ref(const lki_args *a);
 size_t lki_gather_grad_scratch(const lki_args *a);

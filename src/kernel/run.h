@@ -9,15 +9,15 @@ typedef struct lki_slot_call {
     lki_slot    slot;
     lk_dtype    type;
     const char *op;    /* for messages */
-    lki_args   *args;  /* all but scratch, fault and gpu, which are filled in */
-    bool        fault; /* set where it met an index out of range: then the call succeeded, and its results are of no use */
+    lki_args   *args;  /* everything except scratch, fault and gpu, which are filled in */
+    bool        fault; /* set if it met an index out of range: then the call succeeded, and its results must not be used */
 } lki_slot_call;
 
-/* Has the device a kernel for it, with so many lanes (0: no sum over rows)? */
+/* True if the device has a kernel for it, with `lanes` lanes (0: not a sum over rows). */
 bool lki_slot_can(lki_device *d, lki_slot slot, lk_dtype type, int lanes);
 
-/* Operands and results lie in the device's memory. Work of a device that works later may still be at it afterwards, unless the slot
- * checks indices. */
+/* Operands and results are in the device's memory. On a device that works later the work may not be done when this returns, unless
+ * the slot checks indices. */
 lk_status lki_slot_run(lki_device *d, lki_slot_call *c);
 
 #endif

@@ -1,9 +1,9 @@
-/* What the update kernels, plain and vectorised, and the optimisers above them share: which call updates, the powers behind bias
+/* What the update kernels, plain and vectorised, and the optimisers above them share: which call updates, the powers for bias
  * corrections, and the schedules.
  *
  * Invariants
- * 1. A power of a decay rate is made by repeated squaring in double: no math library decides its bits.
- * 2. Constants are rounded to the type of the variable where Keras rounds them, so that both follow the same path. */
+ *  1. A power of a decay rate is computed by repeated squaring in double: its bits depend on no math library.
+ *  2. Constants are rounded to the type of the variable where Keras rounds them, so that both compute the same values. */
 #ifndef LKI_KERNEL_UPDATE_H
 #define LKI_KERNEL_UPDATE_H
 
@@ -11,7 +11,7 @@
 
 enum { LKI_UPDATE_DECAY = 11 }; /* attr.update.p[11]: decoupled weight decay, in every slot */
 
-/* On a GPU only: the operand behind the counter is one number c, and the gradient src[0] + dst[0] * c. */
+/* On a GPU only: the operand after the counter is one number c, and the gradient is src[0] + dst[0] * c. */
 enum { LKI_UPDATE_PLUS = 1 << 8 };
 
 enum { LKI_SGD_NESTEROV = 1, LKI_ADAM_AMSGRAD = 1, LKI_RMSPROP_CENTERED = 1, LKI_RMSPROP_MOMENTUM = 2, LKI_CLIP_GLOBAL = 1 };
@@ -37,7 +37,7 @@ static inline double lki_scalar_of(const lki_view *v)
 
 static inline int64_t lki_counter_of(const lki_view *v) { return *(const int64_t *)v->data; }
 
-/* Which update this call makes, counted from 1; 0 when it makes none. `src` is the operand that holds the iteration. */
+/* The number of the update that this call makes, from 1; 0 if it makes none. `src` is the operand with the iteration. */
 static inline int64_t lki_update_step(const lki_args *a, int src)
 {
     const int64_t t = lki_counter_of(&a->src[src]);

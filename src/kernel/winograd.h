@@ -1,8 +1,8 @@
 /* Which convolutions are WINOGRAD (kernel.h): one rule for the reference and every vectorised kernel, because it decides bits.
  *
- * Invariant: the rule looks at the window and at the shapes of one image and of the weights alone. It knows neither the number of
- * images nor the size of the result, so a lane, a whole batch, and a convolution with or without a fused pool are all answered
- * alike. */
+ * Invariant: the rule depends on the window and on the shapes of one image and of the weights only, not on the number of images or
+ * the size of the result. So the answer is the same for a lane, for a whole batch, and for a convolution with or without a fused
+ * pool. */
 #ifndef LKI_KERNEL_WINOGRAD_H
 #define LKI_KERNEL_WINOGRAD_H
 
@@ -10,7 +10,7 @@
 
 enum {
     LKI_WINOGRAD_CHANNELS = 16, /* fewer, in or out: the transforms cost more than they save */
-    LKI_WINOGRAD_CELLS = 6,     /* smaller images are mostly border, whose windows have few taps anyway */
+    LKI_WINOGRAD_CELLS = 6,     /* smaller images are mostly border, whose windows have few taps inside */
     LKI_WINOGRAD_POINTS = 16,   /* of a 4x4 tile */
 };
 

@@ -1,15 +1,15 @@
-/* BatchNormalization: each channel with mean 0 and variance 1 over the batch while training, by moving statistics otherwise.
+/* BatchNormalization: each channel gets mean 0 and variance 1, over the batch while training, by moving statistics otherwise.
  *
- * Synchronised, the statistics are those of the whole batch and the moving ones mirrored: every replica assigns the same value.
- * Otherwise each replica has its own of both; read outside of replicas they are their mean. A replica without rows leaves its own
- * as they are. */
+ * Synchronised, the statistics are those of the whole batch and the moving ones are mirrored: every replica assigns the same value.
+ * Otherwise each replica has separate ones; read outside of replicas they are their mean. A replica without rows does not change
+ * its own. */
 #include "layer/layer.h"
 #include <math.h>
 
 typedef struct batch_normalization {
     lk_layer                    layer;
     lk_batch_normalization_args set;
-    int                         gamma, beta, mean, variance; /* weights; -1: not there */
+    int                         gamma, beta, mean, variance; /* indices of weights; -1: none */
 } batch_normalization;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
@@ -51,13 +51,13 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     return add(b, &b->variance, variance, in);
 }
 
-/* What comes out of the function is the very tensor that went in where no row was seen. */
+/* If no row was seen, the function returns the same tensor as it was given. */
 static lk_status move(const lk_layer *l, int i, const lk_tensor *before, lk_tensor *after)
 {
     return after == before ? LK_OK : lk_assign(l->weight[i].variable, after);
 }
 
-/* A layer that is not to be trained works as it does after training. */
+/* A layer that is not trainable works as in inference. */
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const batch_normalization *b = (const batch_normalization *)l;
@@ -82,7 +82,7 @@ static const lki_field FIELDS[] = {
     LKI_INITIALIZER_FIELD(lk_batch_normalization_args, moving_mean_initializer, "Zeros"),
     LKI_INITIALIZER_FIELD(lk_batch_normalization_args, moving_variance_initializer, "Ones"),
     LKI_FIELD(SWITCH, lk_batch_normalization_args, synchronized,
-              .none = true), /* false in a file is the default here, which is on */
+              .none = true), /* false in a file means the default, which is on here */
     LKI_FIXED("renorm", "false"),
     LKI_FIXED("renorm_clipping", "null"),
     LKI_FIXED("renorm_momentum", "0.99"),

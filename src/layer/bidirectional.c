@@ -1,4 +1,4 @@
-/* Bidirectional: a recurrent layer and a second one like it, which runs over the steps the other way; what both put out is
+/* Bidirectional: a recurrent layer and a second one like it, which runs over the steps in reverse order; the two results are
  * merged. */
 #include "core/memory.h"
 #include "layer/recurrent.h"
@@ -9,7 +9,7 @@ enum { FORWARD, BACKWARD };
 
 typedef struct arguments {
     lk_bidirectional_args ask;
-    lk_layer             *backward_layer; /* a file may have another than the one that is made here */
+    lk_layer             *backward_layer; /* a file may have a different one than the one made here */
 } arguments;
 
 typedef struct bidirectional {
@@ -58,7 +58,7 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 static void *make(const void *args);
 
 static const lki_field FIELDS[] = {
-    LKI_LAYER_FIELDS(lk_bidirectional_args), /* which the arguments begin with */
+    LKI_LAYER_FIELDS(lk_bidirectional_args), /* the arguments begin with these */
     LKI_FIELD(WORD, lk_bidirectional_args, merge_mode, .words = WORDS, .word_count = LKI_COUNT(WORDS)),
     LKI_FIELD(OBJECT, lk_bidirectional_args, layer, .kind = LKI_KIND_LAYER, .required = true),
     LKI_FIELD(OBJECT, arguments, backward_layer, .kind = LKI_KIND_LAYER),

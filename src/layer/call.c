@@ -1,7 +1,7 @@
 /* Calling a layer by hand: alone, or in the function of a model or a custom layer.
  *
  * The first call gives it a name, if no model did, and makes its weights; inside run all replicas meet for that. In training, its
- * random numbers follow the training calls of the enclosing model, or else a count of its own. */
+ * random numbers depend on the count of training calls of the enclosing model, or else on its own count. */
 #include "dist/strategy.h"
 #include "layer/layer.h"
 #include "op/record.h"
@@ -12,7 +12,7 @@
 typedef struct request {
     lk_layer       *layer;
     const lk_shape *in;
-    bool            counts; /* it needs a count of its own */
+    bool            counts; /* it needs its own count */
 } request;
 
 static bool is_ready(const request *r) { return r->layer->built && (!r->counts || r->layer->calls); }
@@ -54,7 +54,7 @@ static lk_status make_ready_together(lk_strategy *s, int count, void *const *eve
     return make_ready(first);
 }
 
-/* Wherever this thread is: with the other replicas, or under the strategy of the model around. */
+/* In the current context: with the other replicas, or under the strategy of the enclosing model. */
 static lk_status get_ready(request *r)
 {
     lk_strategy *here = lki_context_now().strategy, *models = lki_pass_current() ? lki_pass_current()->strategy : NULL;

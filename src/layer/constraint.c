@@ -1,5 +1,5 @@
-/* Constraints: what becomes of a weight after each update. Norms are taken over `axis`, 0 by default: the inputs of each unit of a
- * dense layer. The formulas, with their small number in the divisor, are Keras'. */
+/* Constraints: applied to a weight after each update. Norms are taken over `axis`, 0 by default: the inputs of each unit of a dense
+ * layer. The formulas, with their small number in the divisor, are Keras'. */
 #include "layer/constraint.h"
 #include "core/error.h"
 #include "core/rounding.h"
@@ -19,7 +19,7 @@ static void *make_min_max_norm(const void *a) { return lk_min_max_norm_kw(*(cons
 static void *make_non_neg(const void *a) { return (void)a, lk_non_neg(); }
 static void *make_unit_norm(const void *a) { return lk_unit_norm_kw(*(const args *)a); }
 
-#define AXIS LKI_FIELD(AXES, args, axis) /* never empty: the constructors see to it */
+#define AXIS LKI_FIELD(AXES, args, axis) /* never empty: the constructors fill it in */
 static const lki_field MAX_NORM_FIELDS[] = {LKI_FIELD(NUMBER, args, max_value, .standard = 2), AXIS};
 static const lki_field MIN_MAX_NORM_FIELDS[] = {LKI_FIELD(REAL, args, min_value), LKI_FIELD(NUMBER, args, max_value, .standard = 1),
                                                 LKI_FIELD(NUMBER, args, rate, .standard = 1), AXIS};

@@ -1,4 +1,4 @@
-/* Constraints from the inside. */
+/* The internals of constraints. */
 #ifndef LKI_LAYER_CONSTRAINT_H
 #define LKI_LAYER_CONSTRAINT_H
 

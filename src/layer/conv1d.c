@@ -6,7 +6,7 @@ enum { KERNEL, BIAS };
 
 typedef struct conv1d {
     lk_layer           layer;
-    lk_conv_layer_args set; /* kernel_shape says the size */
+    lk_conv_layer_args set; /* the size is in kernel_shape */
 } conv1d;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

@@ -1,4 +1,4 @@
-/* Conv2DTranspose: what a convolution does to gradients, done to images: each cell is spread over a window, activation(sum +
+/* Conv2DTranspose: the data gradient of a convolution, applied to images: each cell is spread over a window, activation(sum +
  * bias). */
 #include "layer/window.h"
 
@@ -6,7 +6,7 @@ enum { KERNEL, BIAS };
 
 typedef struct conv2d_transpose {
     lk_layer           layer;
-    lk_conv_layer_args set; /* kernel_shape says the size */
+    lk_conv_layer_args set; /* the size is in kernel_shape */
 } conv2d_transpose;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

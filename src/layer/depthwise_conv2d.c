@@ -1,11 +1,12 @@
-/* DepthwiseConv2D: each channel convolved by itself, with depth_multiplier kernels; activation(all of them side by side + bias). */
+/* DepthwiseConv2D: each channel is convolved separately, with depth_multiplier kernels; activation(all of them side by side +
+ * bias). */
 #include "layer/window.h"
 
 enum { KERNEL, BIAS };
 
 typedef struct depthwise {
     lk_layer          layer;
-    lk_depthwise_args set; /* kernel_shape says the size */
+    lk_depthwise_args set; /* the size is in kernel_shape */
 } depthwise;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

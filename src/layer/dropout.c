@@ -1,5 +1,5 @@
-/* Dropout: while training, a share of the elements is 0 and the others are scaled up. Which ones follows from the seed, the layer's
- * place, the model's training call and the global row, so every split of a batch over replicas drops the same ones. */
+/* Dropout: while training, a fraction of the elements is 0 and the others are scaled up. Which ones depends on the seed, the
+ * layer's place, the model's training call and the global row, so every division of a batch over replicas drops the same ones. */
 #include "layer/layer.h"
 
 typedef struct dropout {

@@ -26,7 +26,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     return lki_layer_weight(l, LKI_WEIGHT(a, embeddings, first_embeddings), LK_SHAPE(a->input_dim, a->output_dim));
 }
 
-/* Ids that were read as floats are integers again. */
+/* Ids that were read as floats are converted back to integers. */
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     (void)pass;

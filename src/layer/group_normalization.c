@@ -1,11 +1,11 @@
-/* GroupNormalization: the channels of a row in groups, each with mean 0 and variance 1 over its cells and channels; then gamma and
- * beta per channel. */
+/* GroupNormalization: the channels of a row in groups; each group gets mean 0 and variance 1 over its cells and channels; then
+ * gamma and beta per channel. */
 #include "layer/layer.h"
 
 typedef struct group_normalization {
     lk_layer                    layer;
     lk_group_normalization_args set;         /* groups is -1 or above 0 */
-    int                         gamma, beta; /* weights; -1: not there */
+    int                         gamma, beta; /* indices of weights; -1: none */
 } group_normalization;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

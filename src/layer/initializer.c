@@ -1,7 +1,7 @@
-/* Initialisers: where the first values of weights come from.
+/* Initialisers: the first values of weights.
  *
- * One table per class says what Keras calls its options, one line what is done with them; those that only differ in numbers
- * (Glorot, He, Lecun) share a function. A seed takes the place of the weight's name, so weights of one shape and one seed begin
+ * One table per class lists the names of its options in Keras, one line the function that uses them; classes that only differ in
+ * numbers (Glorot, He, Lecun) share a function. A seed replaces the weight's name, so weights with the same shape and seed begin
  * equal, as in Keras. */
 #include "layer/initializer.h"
 #include "core/error.h"
@@ -71,16 +71,16 @@ const lki_class lki_initializer_classes[INIT_COUNT + 1] = {
     CLASS(orthogonal, "Orthogonal", FIELDS(ORTHOGONAL_FIELDS)),
 };
 
-/* ---- what they fill a weight with ---- */
+/* ---- fillings ---- */
 
 typedef struct recipe recipe;
 struct recipe {
     lki_filling (*fill)(const recipe *r, const args *a, lk_shape shape, const char *stream);
-    double          scale; /* of those with fixed numbers */
+    double          scale; /* of classes with fixed numbers */
     lk_fan_mode     mode;
     lk_distribution distribution;
-    int             least, most; /* axes of a weight; most 0: any number */
-    const char     *axes;        /* in words */
+    int             least, most; /* number of axes of a weight; most 0: any */
+    const char     *axes;        /* the same in words, for messages */
 };
 
 #define FILL(name)                                                                                                                 \

@@ -1,4 +1,4 @@
-/* Input: where rows enter a functional model; nothing happens to them. */
+/* Input: where rows enter a functional model; it does not change them. */
 #include "layer/layer.h"
 
 typedef struct input {
@@ -25,7 +25,7 @@ static const lki_field FIELDS[] = {
     LKI_FIELD_AS("", SWITCH, lk_input_args, trainable, .standard = 1),
 };
 
-/* keras/ reads and writes it by itself: its shape has the batch in front, its dtype is a word. */
+/* keras/ reads and writes it separately: its shape includes the batch, its dtype is a word. */
 const lki_layer_kind lki_input_kind = {
     .name = "input_layer",
     .class = {.name = "InputLayer", .module = "keras.layers", LKI_ARGS(lk_input_args, FIELDS), .make = NULL},

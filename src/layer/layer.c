@@ -1,4 +1,4 @@
-/* What all layers have in common: being made, placed and built, being called, complaining. */
+/* What all layers share: making, placing and building them, calls, error messages. */
 #include "layer/layer.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -61,7 +61,7 @@ static bool common_fits(const char *call, const char *name, const lk_shape *row)
     return true;
 }
 
-/* What layers of several kinds are asked for. */
+/* Options that layers of several kinds have. */
 static void note_options(lk_layer *l)
 {
     const lki_field *activity = lki_field_find(&l->kind->class, "activity_regularizer"),
@@ -123,7 +123,7 @@ static char *joined(const char *a, const char *b)
     return text;
 }
 
-/* Layers inside are named by what they are, "forward_lstm" where the wrapping kind says so. */
+/* Inner layers are named by their kind, or as the wrapping kind says, "forward_lstm". */
 static lk_status place_inner(lk_layer *l)
 {
     for (int i = 0; i < l->inner_count; i++) {
@@ -157,7 +157,7 @@ void lki_layer_leave(lk_layer *l)
     lki_layer_forget(l);
     for (int i = 0; i < l->inner_count; i++) {
         lki_layer_leave(l->inner[i]);
-        l->inner[i]->placed = true; /* in this one, still */
+        l->inner[i]->placed = true; /* still in this layer */
     }
     lki_release(l->path);
     l->path = NULL;
@@ -178,8 +178,8 @@ FIRST(glorot_uniform) { return lki_variance_scaling(shape, stream, 1, LK_FAN_AVG
 FIRST(orthogonal) { return lki_filling_of(LKI_FILL_ORTHOGONAL, shape, stream, 1, 0); }
 #undef FIRST
 
-/* Its initial value as one that is computed later; false, perhaps with an error: not possible, because a custom function makes it,
- * or it does not fit. */
+/* The weight's initial value as one that is computed later; false, perhaps with an error: not possible, because a custom function
+ * makes it, or it does not fit. */
 static bool find_filling(const lki_weight *w, const lk_shape *shape, const char *stream, lki_filling *out)
 {
     char           text[LKI_SHAPE_TEXT];
@@ -193,7 +193,7 @@ static bool find_filling(const lki_weight *w, const lk_shape *shape, const char 
     return true;
 }
 
-/* A variable of a strategy that each replica has for itself, or that replicas make together, has its value at once. */
+/* A variable of a strategy that is separate on each replica, or that replicas make together, gets its value at once. */
 static lk_variable *variable_of(const lki_weight *w, const lk_shape *shape, const lki_filling *f, const lk_variable_args *args)
 {
     lk_variable_args all = *args;
@@ -298,7 +298,7 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
                         : count < fewest ? "at least "
                                          : "at most ",
                         count < fewest ? fewest : most);
-    bool asks = !l->built && l->input_shape.rank; /* with its weights made, a row of another size may do */
+    bool asks = !l->built && l->input_shape.rank; /* once its weights exist, rows of another size may be allowed */
     bool fits = !asks || l->input_shape.rank == in->rank;
     for (int i = 0; asks && fits && i < l->input_shape.rank; i++)
         fits = l->input_shape.dim[i] < 0 || in->dim[i] < 0 || l->input_shape.dim[i] == in->dim[i];

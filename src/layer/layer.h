@@ -1,19 +1,18 @@
-/* Layers from the inside: an object, a table per kind, the arguments it was made with, and the weights it made. One kind, one short
- * file.
+/* The internals of layers: an object, a table per kind, its arguments, and its weights. One kind, one short file.
  *
- *     typedef struct dense { lk_layer layer; lk_dense_args set; } dense;              the layer and what was asked for
- *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dense_args), ...};       what Keras calls it
+ *     typedef struct dense { lk_layer layer; lk_dense_args set; } dense;              the layer and its arguments
+ *     static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_dense_args), ...};       their names in Keras
  *     const lki_layer_kind lki_dense_kind = {.name = "dense", .class = {...}, ..., .output = output, .build = build, .call = call};
  *     lk_layer *lk_dense_kw(lk_dense_args a)                                          checks, then lki_layer_new(..., &a)
  *
- * and a line in kinds.inc, which is how Keras files find it.
+ * and a line in kinds.inc, so that the kind is found for Keras files.
  *
  * Invariants
- * 1. A layer belongs to at most one model (or one wrapping layer), which gives it its name by position; names and first values of
- *    weights follow from that.
- * 2. Shapes here are those of one row, without the batch; -1 is a size that differs from call to call.
- * 3. A layer is built as a whole: it has all of its weights or none.
- * 4. Input shapes come as a list that ends with a shape of rank -1; layers of one input look at the first only. */
+ *  1. A layer belongs to at most one model (or one wrapping layer), which gives it its name by position; names and first values of
+ *     weights follow from that.
+ *  2. Shapes here are those of one row, without the batch; -1 is a size that differs from call to call.
+ *  3. A layer is built as a whole: it has all of its weights or none.
+ *  4. Input shapes are a list that ends with a shape of rank -1; layers with one input read only the first. */
 #ifndef LKI_LAYER_LAYER_H
 #define LKI_LAYER_LAYER_H
 
@@ -25,39 +24,39 @@
 
 enum { LKI_MOST_WEIGHTS = 16, LKI_MOST_INPUTS = 64 };
 
-/* What one call of a model hands to all of its layers. */
+/* What one call of a model passes to all of its layers. */
 typedef struct lki_pass {
     bool       training;
-    lk_tensor *iteration; /* of the model's training calls, i64; NULL where no layer draws numbers */
+    lk_tensor *iteration; /* the model's count of training calls, i64; NULL if no layer draws numbers */
     lk_tuple   in;        /* all inputs of this layer; item[0] is x */
 
-    /* Where what a layer adds to the loss goes: one value (or several) per row. NULL: nowhere. */
+    /* Adds terms to the loss: one value (or several) per row. NULL: they are dropped. */
     lk_status (*add)(void *to, lk_tensor *rows);
     void *to;
 
-    struct lk_strategy *strategy; /* of the model: what layers that are called by hand make their weights under. NULL: none */
+    struct lk_strategy *strategy; /* of the model: layers that are called by hand make their weights under it. NULL: none */
 } lki_pass;
 
 typedef struct lki_layer_kind {
-    const char *name;    /* what layers without a name of their own are called, with a number from the second one on */
-    lki_class class;     /* what a Keras file says about it; class.name NULL: it cannot be in one */
+    const char *name;    /* the name of layers without a given name, with a number from the second one on */
+    lki_class class;     /* for Keras files; class.name NULL: it cannot be in one */
     size_t bytes;        /* of the struct that begins with the lk_layer */
-    size_t set;          /* where in it the arguments are */
+    size_t set;          /* offset of the arguments in it */
     int    fewest, most; /* inputs: 0 and 0 mean exactly one; most -1: any number */
-    bool   draws;        /* random numbers while training */
-    bool   takes_ids;    /* integers as they are; other layers get them as f32 */
-    bool   mixes_rows;   /* while it trains, what becomes of a row depends on the others */
+    bool   draws;        /* uses random numbers while training */
+    bool   takes_ids;    /* input stays integers; other layers get it as f32 */
+    bool   mixes_rows;   /* while training, the result for a row depends on the others */
 
-    /* What becomes of a row; refuses one the layer, or the weights it has, cannot take. */
+    /* The shape of a result row; an error if the layer, or its existing weights, cannot process the row. */
     lk_status (*output)(const lk_layer *l, const lk_shape *in, lk_shape *out);
     lk_status (*build)(lk_layer *l, const lk_shape *in); /* optional: make the weights, with lki_layer_weight() */
     lk_tensor *(*call)(lk_layer *l, lk_tensor *x, const lki_pass *pass);
-    void (*destroy)(lk_layer *l); /* optional: what the struct holds besides its arguments */
+    void (*destroy)(lk_layer *l); /* optional: frees what the struct holds besides its arguments */
 
-    /* Where Keras keeps weight i in a file, below the layer; NULL: "vars/0", "vars/1", ... */
+    /* Where Keras keeps weight i in a file, relative to the layer; NULL: "vars/0", "vars/1", ... */
     const char *const *place;
 
-    /* Where it keeps those of inner layer i, below this one: "forward_layer"; what follows is the inner one's. */
+    /* Where it keeps those of inner layer i, relative to this one: "forward_layer"; the rest of the path is the inner one's. */
     const char *const *inner_place;
 } lki_layer_kind;
 
@@ -96,20 +95,20 @@ extern const char *const lki_padding_words[3];
 typedef lki_filling lki_first_value(lk_shape shape, const char *stream);
 
 typedef struct lki_weight {
-    const char           *name;        /* "kernel"; static, or as long as the layer lives */
+    const char           *name;        /* "kernel"; static, or valid as long as the layer exists */
     const lk_initializer *initializer; /* NULL: standard */
     lki_first_value      *standard;
-    lk_shape              drawn_as;    /* where its first value is drawn in another shape of as many elements; rank 0: in its own */
+    lk_shape              drawn_as;    /* if its first value is drawn in another shape with as many elements; rank 0: in its own */
     lk_regularizer       *regularizer; /* held by the arguments; NULL: none */
-    lk_constraint        *constraint;  /* likewise */
+    lk_constraint        *constraint;  /* held by the arguments; NULL: none */
     lk_switch             trainable;   /* default LK_ON */
     lk_synchronization    synchronization;
     lk_aggregation        aggregation;
-    const char           *place;    /* where Keras keeps it in a file, below the layer; NULL: as the kind says */
+    const char           *place;    /* where Keras keeps it in a file, relative to the layer; NULL: as the kind says */
     lk_variable          *variable; /* a reference, once made */
 } lki_weight;
 
-/* A weight as arguments with <what>_initializer, <what>_regularizer and <what>_constraint say. */
+/* A weight with the arguments <what>_initializer, <what>_regularizer and <what>_constraint. */
 #define LKI_WEIGHT(args, what, first)                                                                                              \
     ((lki_weight){.name = #what,                                                                                                   \
                   .initializer = (args)->what##_initializer,                                                                       \
@@ -121,29 +120,33 @@ struct lk_layer {
     lki_object            object;
     const lki_layer_kind *kind;
     bool                  placed; /* in a model, or inside another layer */
-    bool                  named;  /* by its maker, not by position */
+    bool                  named;  /* by its constructor, not by position */
     bool                  built;  /* it has its weights, if any */
     bool                  trainable;
-    bool                  draws; /* random numbers while training: the kind's, unless its options say that nothing is drawn */
+    bool                  draws; /* random numbers while training: as the kind, unless its options disable them */
     char           *name, *path; /* "dense_1" and "sequential/dense_1"; before it is placed, the name given or NULL, and NULL */
-    lk_shape        input_shape; /* given; rank 0: not */
-    lk_regularizer *activity;    /* of what the layer puts out; held by the arguments; NULL: none */
+    lk_shape        input_shape; /* as given; rank 0: not given */
+    lk_regularizer *activity;    /* for the layer's results; held by the arguments; NULL: none */
     char            seed[32];    /* "seed/7"; "": none given */
-    const char     *met;   /* "201": a Keras file calls it with three named tensors, met in the order of their names; NULL: not */
-    lk_variable    *calls; /* training calls by hand, outside of a model: what is drawn by then. A reference; mostly NULL */
+    const char     *met;   /* "201": a Keras file calls it with three named tensors, visited in the order of their names; NULL:
+                            * not */
+    lk_variable    *calls; /* training calls by hand, outside of a model: an input of its random numbers. A reference; mostly
+                            * NULL */
     int             count;
     lki_weight      weight[LKI_MOST_WEIGHTS];
-    int             inner_count; /* layers inside this one, references: their weights come after its own */
+    int             inner_count; /* inner layers, references: their weights come after its own */
     lk_layer      **inner;
 };
 
-/* A copy of `args`, checked against the kind's fields, is put where the kind says. NULL and an error naming `call`. */
+/* Makes a layer with a copy of `args`, checked against the kind's fields and stored where the kind says. NULL and an error naming
+ * `call`. */
 void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *args);
 
-/* Take a layer in, as the wrapping kinds do: it is placed, and goes with this one. An error when it is somewhere already. */
+/* Make `inner` an inner layer of `outer`, as wrapping kinds do: it is placed, and freed with the outer one. An error if it is
+ * placed already. */
 lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner);
 
-/* Give it its name and path, and those inside theirs. */
+/* Give it its name and path, and inner layers theirs. */
 lk_status lki_layer_place(lk_layer *l, const char *name, const char *path);
 void      lki_layer_leave(lk_layer *l); /* the model; without its weights */
 
@@ -160,38 +163,39 @@ void      lki_layer_forget(lk_layer *l); /* let them go again */
 /* Make one more weight. */
 lk_status lki_layer_weight(lk_layer *l, lki_weight weight, lk_shape shape);
 
-/* The same, its first value coming from `fn` and not from its initialiser, which fn may use. */
+/* The same with the first value from `fn` instead of its initialiser, which fn may use. */
 lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk_initializer_fn fn, void *user);
 
 /* The value of its i-th weight now; recorders of this thread see the read. */
 lk_tensor *lki_layer_read(const lk_layer *l, int i);
 
-/* Apply a layer that is built to its inputs; wrapping kinds apply those inside with it too. Or what the layer computes alone,
- * without its activity regulariser. */
+/* Apply a built layer to its inputs; wrapping kinds apply their inner layers with it too. Or only the layer's computation, without
+ * its activity regulariser. */
 lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass);
 lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass);
 
-/* The pass of the model whose own function runs on this thread, for lk_layer_call() in it; NULL: none does. Setting it gives the
- * one before. */
+/* The pass of the model whose custom function runs on this thread, for lk_layer_call() in it; NULL: none. Setting it returns the
+ * previous one. */
 const lki_pass *lki_pass_current(void);
 const lki_pass *lki_pass_set(const lki_pass *pass);
 
-/* The rows of these tensors, which have a leading axis, as the list of shapes that layers are asked with; `row` has one more. */
+/* The rows of these tensors, which have a leading axis, as the list of shapes that is passed to layers; `row` has one more
+ * entry. */
 void lki_input_rows(lk_tuple in, lk_shape *row);
 
-/* Its weights, then those inside: how many, and the i-th. */
+/* Its weights, then those of inner layers: how many, and the i-th. */
 int         lki_layer_weights(const lk_layer *l);
 lki_weight *lki_layer_weight_at(lk_layer *l, int i);
 
-bool lki_layer_draws(const lk_layer *l);      /* it, or one inside */
-bool lki_layer_mixes_rows(const lk_layer *l); /* likewise, as it is trained now */
+bool lki_layer_draws(const lk_layer *l);      /* it, or an inner layer */
+bool lki_layer_mixes_rows(const lk_layer *l); /* it, or an inner layer, as it is trained now */
 
 /* 'layer "dense": rows of [28, 28]: <what is wrong>' */
 lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *format, ...) LKI_PRINTF(3, 4);
 
 bool lki_activation_fits(const char *call, lk_activation activation);
 
-/* What names the random numbers of this layer: its seed where one was given, else its path. */
+/* The name of this layer's stream of random numbers: its seed if one was given, else its path. */
 const char *lki_layer_stream(const lk_layer *l);
 
 lki_first_value lki_first_zeros, lki_first_ones, lki_first_glorot_uniform, lki_first_orthogonal;

@@ -1,13 +1,13 @@
-/* LayerNormalization: each row by itself with mean 0 and variance 1 over its last axes, then gamma and beta of their shape. */
+/* LayerNormalization: each row gets mean 0 and variance 1 over its last axes, then gamma and beta of their shape. */
 #include "layer/layer.h"
 
 typedef struct layer_normalization {
     lk_layer                    layer;
     lk_layer_normalization_args set;         /* axis is never empty */
-    int                         gamma, beta; /* weights; -1: not there */
+    int                         gamma, beta; /* indices of weights; -1: none */
 } layer_normalization;
 
-/* How many axes of a row are normalised: the last so many. -1 and an error where they are others. */
+/* How many of a row's last axes are normalised. -1 and an error if `axis` names others. */
 static int normalized_axes(const lk_layer *l, const lk_shape *in)
 {
     const lki_axes axis = lki_axes_of(((const layer_normalization *)l)->set.axis);
@@ -84,7 +84,7 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
         row.dim[i] = whole.dim[i + 1];
     int axes = normalized_axes(l, &row);
     if (axes < 0) return &lki_poison;
-    wide.rank = whole.rank - axes + 1; /* the last axes as one */
+    wide.rank = whole.rank - axes + 1; /* the last axes combined into one */
     wide.dim[wide.rank - 1] = lki_shape_size_from(&whole, whole.rank - axes);
     lk_tensor *y =
         lk_nn_layer_norm(axes == 1 ? x : lk_reshape(x, wide), flat(l, n->gamma), flat(l, n->beta), .epsilon = n->set.epsilon);
@@ -95,7 +95,7 @@ static void *make(const void *args) { return lk_layer_normalization_kw(*(const l
 
 static const lki_field FIELDS[] = {
     LKI_LAYER_FIELDS(lk_layer_normalization_args),
-    LKI_FIELD(AXES, lk_layer_normalization_args, axis, .standard = -1), /* -1 is put in by the constructor */
+    LKI_FIELD(AXES, lk_layer_normalization_args, axis, .standard = -1), /* the constructor sets -1 */
     LKI_GAMMA_AND_BETA_FIELDS(lk_layer_normalization_args),
     LKI_FIXED("rms_scaling", "false"),
 };

@@ -1,10 +1,9 @@
 /* Merging layers: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate, Dot.
  *
- * Rows of several inputs broadcast against each other, aligned at their last axes; terms are taken from left to right.
+ * Rows of several inputs broadcast against each other, aligned at their last axes; terms are combined from left to right.
  *
- * Keras' operations of the same names, which a file has for a + b, are like the layers but for tensors of different ranks: there it
- * is not rows that broadcast but whole batches, as numpy does it, so that the axis of one's rows meets another axis of the
- * other. */
+ * Keras' operations of the same names, which a file has for a + b, differ from the layers for tensors of different ranks: there
+ * whole batches broadcast, not rows, as in numpy, so the rows' axis of one tensor may be aligned with another axis of the other. */
 #include "layer/layer.h"
 #include "op/gradient.h"
 #include "op/replica.h"
@@ -53,7 +52,7 @@ static const merging *merging_of(const lk_layer *l)
     return m;
 }
 
-/* -1 meets anything; the result is known where one of the two is, and is not 1. */
+/* -1 matches any size; the result is known if one of the two is, and is not 1. */
 static bool sizes_meet(int64_t a, int64_t b, int64_t *out)
 {
     if (a < 0 || b < 0) *out = a > 1 ? a : b > 1 ? b : -1;
@@ -122,7 +121,7 @@ MERGE(minimum, "Minimum", -1)
 
 /* ---- operations ---- */
 
-/* The row with the batch in front. */
+/* The shape of a row with the batch in front. */
 static lk_shape batch_of(const lk_shape *row)
 {
     lk_shape s = {.rank = row->rank + 1, .dim = {-1}};
@@ -157,7 +156,8 @@ static lk_tensor *behind_ones(lk_tensor *x, int rank)
     return lk_reshape(x, shape);
 }
 
-/* Of different ranks, every row of one meets all rows of the other: a replica that has some of them cannot do it. */
+/* With different ranks, every row of one is combined with all rows of the other: a replica that has only some of them cannot do
+ * it. */
 static lk_tensor *call_operation(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     lk_tensor *y = pass->in.item[1];
@@ -174,7 +174,7 @@ static lk_tensor *call_operation(lk_layer *l, lk_tensor *x, const lki_pass *pass
     return merging_of(l)->combine(behind_ones(x, rank), behind_ones(y, rank));
 }
 
-/* Its config is its name alone. */
+/* Its config consists of its name. */
 static const lki_field OPERATION_FIELDS[] = {LKI_FIELD(NAME, lk_plain_layer_args, name),
                                              LKI_FIELD_AS("", SHAPE, lk_plain_layer_args, input_shape),
                                              LKI_FIELD_AS("", SWITCH, lk_plain_layer_args, trainable, .standard = 1)};
@@ -261,7 +261,7 @@ typedef struct dot {
     lk_dot_layer_args set; /* two axes */
 } dot;
 
-/* The axis of input i that is summed over, 1 or more, rows having `rank` axes; 0 where there is none. */
+/* The axis of input i that is summed over, 1 or more, for rows with `rank` axes; 0 if there is none. */
 static int dot_axis(const lk_layer *l, int i, int rank)
 {
     int at = lki_axis_normal(lki_axes_of(((const dot *)l)->set.axes).value[i], rank + 1);
@@ -291,18 +291,18 @@ static lk_status output_dot(const lk_layer *l, const lk_shape *in, lk_shape *out
     return LK_OK;
 }
 
-/* x / |x| along an axis, as Keras does it. */
+/* x / |x| along an axis, as in Keras. */
 static lk_tensor *normalized(lk_tensor *x, int axis)
 {
     lk_tensor *square = lk_reduce_sum(lk_square(x), .axis = LK_AXES(axis), .keepdims = LK_ON);
     return lk_mul(x, lk_minimum(lk_rsqrt(square), lki_like(x, 1e7)));
 }
 
-/* [n, others, entries], the axis that is summed over being the last one. */
+/* [n, others, entries], where the last axis is the one that is summed over. */
 static lk_tensor *laid_out(lk_tensor *x, int axis)
 {
     const lk_shape *s = &x->shape;
-    lki_axes        order = {.count = 1}; /* the batch stays in front */
+    lki_axes        order = {.count = 1}; /* the batch stays the first axis */
     int64_t         others = 1;
     for (int i = 1; i < s->rank; i++)
         if (i != axis) {

@@ -10,7 +10,7 @@ enum { QUERY, KEY, VALUE, OUTPUT, PROJECTIONS };
 
 typedef struct attention {
     lk_layer                           layer;
-    lk_multi_head_attention_layer_args set; /* value_dim is said */
+    lk_multi_head_attention_layer_args set; /* value_dim is filled in */
 } attention;
 
 static const lk_multi_head_attention_layer_args *args_of(const lk_layer *l) { return &((const attention *)l)->set; }
@@ -21,7 +21,7 @@ static int kernel_at(const lk_layer *l, int projection) { return args_of(l)->use
 
 static const char *const INPUTS[] = {[QUERY] = "query", [KEY] = "key", [VALUE] = "value"};
 
-/* They come as query, value, key; without a key the value is it. */
+/* The inputs are query, value, key; without a key the value is used. */
 static const lk_shape *input_of(const lk_shape *in, int projection)
 {
     return projection == QUERY ? &in[0] : projection == KEY && in[2].rank >= 0 ? &in[2] : &in[1];
@@ -60,7 +60,7 @@ static const struct {
     [OUTPUT] = {"attention_output/kernel", "attention_output/bias", "output_dense/vars/0", "output_dense/vars/1"},
 };
 
-/* Initialisers that go by the number of inputs and outputs count them in the matrix that a kernel of three axes is. */
+/* Initialisers that depend on the number of inputs and outputs count them in the kernel of three axes seen as a matrix. */
 static bool by_fans(const lk_initializer *i) { return !i || (i->class && lki_field_find(i->class, "input_axes")); }
 
 static lk_status add_projection(lk_layer *l, int i, lk_shape kernel, lk_shape flat, lk_shape bias)
@@ -88,7 +88,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 
 /* ---- calling ---- */
 
-/* As in Keras, an activity regulariser looks at what every projection puts out; that of the last one is the layer's own. */
+/* As in Keras, an activity regulariser is applied to the result of every projection; the last one is the layer's own result. */
 static lk_status regularize(const lk_layer *l, const lki_pass *pass, lk_tensor *const x[], lk_tensor *const kernel[],
                             lk_tensor *const bias[])
 {
@@ -134,7 +134,7 @@ static const lki_field FIELDS[] = {
     LKI_KERNEL_AND_BIAS_FIELDS(lk_multi_head_attention_layer_args),
     LKI_FIXED("use_gate", "false"),
     LKI_FIXED("output_shape", "null"),
-    {.name = "attention_axes", .type = LKI_FIELD_FIXED, .literal = "null", .none = true}, /* once built, the only one: [1] */
+    {.name = "attention_axes", .type = LKI_FIELD_FIXED, .literal = "null", .none = true}, /* once built, the only value: [1] */
     LKI_FIXED("sliding_window", "null"),
     LKI_FIELD(NUMBER, lk_multi_head_attention_layer_args, seed, .none = true),
     LKI_FIELD(SWITCH, lk_multi_head_attention_layer_args, use_causal_mask, .in_call = true),

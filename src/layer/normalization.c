@@ -1,7 +1,7 @@
-/* Normalization: (x - mean) / sqrt(variance), channel by channel, by numbers that were given or learnt from a dataset; or the other
- * way round.
+/* Normalization: (x - mean) / sqrt(variance), channel by channel, with numbers that were given or learnt from a dataset; or its
+ * inverse.
  *
- * Learnt ones are kept beside the weights, so it does not matter whether a layer learns before it is built or after. */
+ * Learnt numbers are kept separately from the weights, so a layer can learn before or after it is built. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "layer/layer.h"
@@ -24,7 +24,7 @@ static void destroy(lk_layer *l)
     lki_drop(n->learnt[VARIANCE]);
 }
 
-/* How many channels its numbers are for; -1: any. */
+/* The number of channels that its numbers are for; -1: any. */
 static int64_t made_for(const normalization *n)
 {
     const lk_shape *s = n->layer.count    ? &n->layer.weight[MEAN].variable->shape
@@ -71,7 +71,7 @@ static lk_status add(normalization *n, lki_weight w, lk_tensor *learnt, lk_shape
     return status;
 }
 
-/* Keras keeps a count, which stays 0. */
+/* Keras stores a count, which is always 0. */
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     normalization *n = (normalization *)l;
@@ -153,7 +153,7 @@ lk_layer *lk_normalization_kw(lk_normalization_args a)
 typedef struct moments {
     int64_t channels;       /* 0: nothing seen yet */
     double  count;          /* cells seen, of each channel */
-    double *mean, *squares; /* squares of the distances from the mean, summed; then room for two more lists */
+    double *mean, *squares; /* summed squares of the distances from the mean; then room for two more lists */
 } moments;
 
 static const char *const ADAPT = "lk_normalization_adapt";
@@ -167,7 +167,7 @@ static lk_status moments_open(moments *m, int64_t channels)
     return LK_OK;
 }
 
-/* The cells of one element, in double: their own mean first, then distances from that; then both are joined (Chan, Golub,
+/* Adds the cells of one element, in double: their own mean first, then distances from that; then both are combined (Chan, Golub,
  * LeVeque). */
 static void moments_add(moments *m, int64_t cells, const float *x)
 {

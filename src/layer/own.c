@@ -1,10 +1,10 @@
 /* Custom layers: the caller's functions compute them, create their weights and determine the shape of a result row.
  *
  * Invariants
- * 1. Each has a kind by itself, since its name, its inputs and whether it draws are said by the caller.
- * 2. It holds the objects its weights were asked for with, as other layers do by their arguments.
- * 3. A function that fails without a message becomes an error that names the layer. A result whose shape differs from that of the
- *    output function is an error. */
+ *  1. Each has a separate kind, because the caller determines its name, its inputs and whether it draws.
+ *  2. It holds the objects that its weights were made with, as other layers do through their arguments.
+ *  3. A function that fails without a message becomes an error that names the layer. A result whose shape differs from that of the
+ *     output function is an error. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -39,7 +39,7 @@ static lk_status checked(const lk_layer *l, const char *function, lk_status stat
     return lki_fail(status, "layer \"%s\": its %s function failed with status %d", lki_layer_title(l), function, (int)status);
 }
 
-/* ---- what becomes of a row ---- */
+/* ---- shapes and results ---- */
 
 static bool is_row(const lk_shape *s)
 {
@@ -176,7 +176,7 @@ lk_tensor *lk_layer_weight(lk_layer *l, const char *name)
 
 /* ---- calling ---- */
 
-/* As its output function says, for the rows that came. */
+/* Checks the result against the shape from its output function, for these rows. */
 static lk_tensor *promised(const lk_layer *l, lk_tuple in, lk_tensor *y)
 {
     lk_shape row[LKI_MOST_INPUTS + 1], out, made = {.rank = lk_rank(y) - 1};

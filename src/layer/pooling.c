@@ -4,7 +4,7 @@
 
 typedef struct pooling {
     lk_layer        layer;
-    lk_pooling_args set; /* pool_size and strides say a value per axis */
+    lk_pooling_args set; /* pool_size and strides have a value per axis */
 } pooling;
 
 typedef struct pool {
@@ -52,12 +52,12 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     {                                                                                                                              \
         LKI_LAYER_FIELDS(lk_pooling_args), LKI_FIELD(AXES, lk_pooling_args, pool_size, .width = width_, .standard = 2),            \
             LKI_PADDING_FIELD(lk_pooling_args),                                                                                    \
-            LKI_FIELD(AXES, lk_pooling_args, strides, .width = width_), /* standard: pool_size; the constructor sees to it */      \
+            LKI_FIELD(AXES, lk_pooling_args, strides, .width = width_), /* standard: pool_size; set by the constructor */          \
             LKI_CHANNELS_LAST                                                                                                      \
     }
 static const lki_field FIELDS_1D[] = FIELDS(1), FIELDS_2D[] = FIELDS(2);
 
-/* `axes` values: one serves all of them. */
+/* `axes` values; a single one is used for all of them. */
 static bool values_fit(const char *call_name, const char *name, int axes, lk_axes *option)
 {
     lki_axes given = lki_axes_of(*option);

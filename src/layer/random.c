@@ -1,7 +1,6 @@
-/* RandomFlip, RandomRotation and RandomCrop: pictures seen differently each time, while training. Rows are [height, width,
- * channels].
+/* RandomFlip, RandomRotation and RandomCrop: random changes to pictures while training. Rows are [height, width, channels].
  *
- * What becomes of a row follows from the seed, the layer's place, the model's training call and the global row, so every split of a
+ * The change of a row depends on the seed, the layer's place, the model's training call and the global row, so every division of a
  * batch over replicas makes the same pictures. Rotated and cropped pictures are gathered pixel by pixel: a picture is [pixels,
  * channels] then, and each row has its own list of pixels. */
 #include "core/memory.h"
@@ -11,7 +10,7 @@
 
 #define TURN 6.28318530717958647692
 
-/* A number from 0 up to 1 per row; `row` has axes of size 1. */
+/* A number in [0, 1) per row; `row` has axes of size 1. */
 static lk_tensor *draw(const lk_layer *l, const lki_pass *pass, lk_tensor *x, lk_shape row, int call)
 {
     return lk_random_uniform(row, .rows_of = x, .stream = lki_layer_stream(l), .iteration = pass->iteration, .call = call);
@@ -85,7 +84,7 @@ static lk_tensor *pixels_at(lk_tensor *x, lk_tensor *row, lk_tensor *column)
     return lki_apply2(LKI_OP_row_gather, NULL, flat, ids);
 }
 
-/* 0 0 0 1 1 1 ... and 0 1 2 0 1 2 ...: where the pixels of a picture are, [1, height * width]. */
+/* 0 0 0 1 1 1 ... and 0 1 2 0 1 2 ...: the row or column of each pixel of a picture, [1, height * width]. */
 static lk_tensor *every(int64_t height, int64_t width, lk_dtype dtype, bool rows)
 {
     lk_tensor *pixel = lk_range(lki_size_mul(height, width), LK_I32), *wide = lk_fill((lk_shape){0}, LK_I32, (double)width);
@@ -96,7 +95,7 @@ static lk_tensor *every(int64_t height, int64_t width, lk_dtype dtype, bool rows
 
 typedef struct rotation_arguments {
     lk_random_rotation_args ask;
-    lk_tensor              *range; /* [low, high], as a file has it */
+    lk_tensor              *range; /* [low, high], as in a file */
 } rotation_arguments;
 
 typedef struct rotation {
@@ -105,7 +104,8 @@ typedef struct rotation {
     double             low, high; /* in turns */
 } rotation;
 
-/* Where a place outside of `size` pixels is looked for, as TensorFlow's ImageProjectiveTransform does it; inside it stays. */
+/* The coordinate to use for one outside of `size` pixels, as in TensorFlow's ImageProjectiveTransform; coordinates inside do not
+ * change. */
 typedef lk_tensor *fill_fn(lk_tensor *at, double size);
 
 static lk_tensor *nowhere(lk_tensor *at, double size)
@@ -140,7 +140,7 @@ typedef struct places { /* f32 [n, pixels] each */
     lk_tensor *row, *column;
 } places;
 
-/* Where each pixel of the rotated picture comes from. */
+/* The source coordinates of each pixel of the rotated picture. */
 static places turned(lk_tensor *angle, const lk_shape *x, fill_fn *fill)
 {
     const double cy = (double)(x->dim[1] - 1) / 2, cx = (double)(x->dim[2] - 1) / 2;
@@ -157,7 +157,7 @@ static lk_tensor *within(lk_tensor *at, int64_t size)
     return lk_logical_and(lk_greater_equal(at, lk_scalar(0)), lk_less_equal(at, lk_scalar((double)(size - 1))));
 }
 
-/* The pixels at whole places, [n, pixels, channels]; `fill` where there are none, or NULL: the nearest. */
+/* The pixels at integer coordinates, [n, pixels, channels]; outside the picture `fill`, or if that is NULL the nearest pixel. */
 static lk_tensor *pixels_or(lk_tensor *x, places at, const double *fill)
 {
     const int64_t height = x->shape.dim[1], width = x->shape.dim[2];
@@ -210,7 +210,7 @@ static void *make_rotation(const void *args);
 static const char *const INTERPOLATIONS[] = {[LK_NEAREST] = "nearest", [LK_BILINEAR] = "bilinear"};
 
 static const lki_field ROTATION_FIELDS[] = {
-    LKI_LAYER_FIELDS(lk_random_rotation_args), /* which the arguments begin with */
+    LKI_LAYER_FIELDS(lk_random_rotation_args), /* the arguments begin with these */
     LKI_CHANNELS_LAST,
     LKI_FIELD_AS("factor", ARRAY, rotation_arguments, range, .required = true, .dtype = LK_F64),
     LKI_FIELD(WORD, lk_random_rotation_args, fill_mode, .words = FILLS, .word_count = LKI_COUNT(FILLS)),
@@ -256,7 +256,7 @@ lk_layer *lk_random_rotation_kw(lk_random_rotation_args a)
     return &r->layer;
 }
 
-/* A single number counts both ways. */
+/* A single number is used for both directions. */
 static void *make_rotation(const void *args)
 {
     lk_random_rotation_args a = ((const rotation_arguments *)args)->ask;
@@ -273,7 +273,8 @@ static void *make_rotation(const void *args)
 
 typedef struct crop_arguments {
     lk_random_crop_args ask;
-    lk_switch crop_middle; /* outside training the middle, as layers made in C have it; else, as Keras', all of it made smaller */
+    lk_switch crop_middle; /* outside training: crop the middle, as layers made in C do; else resize the whole picture, as in
+                            * Keras */
 } crop_arguments;
 
 typedef struct crop {
@@ -290,7 +291,7 @@ static lk_status output_crop(const lk_layer *l, const lk_shape *in, lk_shape *ou
     return LK_OK;
 }
 
-/* Where a window of `size` begins in `whole` pixels, of each row: i32 [n, 1]. */
+/* Where a window of `size` begins within `whole` pixels, for each row: i32 [n, 1]. */
 static lk_tensor *window_start(const lk_layer *l, const lki_pass *pass, lk_tensor *x, int64_t whole, int64_t size, int call)
 {
     const double last = (double)(whole - size);
@@ -306,7 +307,7 @@ static lk_tensor *random_window(const lk_layer *l, const lki_pass *pass, lk_tens
     return lk_reshape(pixels_at(x, row, column), LK_SHAPE(x->shape.dim[0], height, width, x->shape.dim[3]));
 }
 
-/* Bilinear, the middles of pixels kept, along axis 1 or 2 of a batch of pictures. */
+/* Bilinear with aligned pixel centres, along axis 1 or 2 of a batch of pictures. */
 static lk_tensor *resized(lk_tensor *x, int axis, int64_t size)
 {
     const int64_t from = lk_dim(x, axis);
@@ -331,14 +332,14 @@ static lk_tensor *resized(lk_tensor *x, int axis, int64_t size)
     return y;
 }
 
-/* A window in the middle; of an odd difference, one pixel less above and to the left. */
+/* A window in the middle; if the difference is odd, one pixel less above and to the left. */
 static lk_tensor *middle_window(lk_tensor *x, int64_t height, int64_t width)
 {
     const int64_t *dim = x->shape.dim;
     return lk_slice(x, LK_AXES(0, (dim[1] - height) / 2, (dim[2] - width) / 2, 0), LK_AXES(-1, height, width, -1));
 }
 
-/* The largest window of these proportions, in the middle, made as large as asked for. */
+/* The largest window with these proportions, in the middle, resized to the requested size. */
 static lk_tensor *middle_resized(lk_tensor *x, int64_t height, int64_t width)
 {
     const int64_t *dim = x->shape.dim;
@@ -377,7 +378,7 @@ const lki_layer_kind lki_random_crop_kind = {
     .output = output_crop,
     .call = call_crop};
 
-/* As a file has it. */
+/* From a file's config. */
 static void *make_crop(const void *args)
 {
     const lk_random_crop_args a = ((const crop_arguments *)args)->ask;

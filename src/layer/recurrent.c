@@ -44,7 +44,7 @@ static lk_tensor *part_of_bias(const lk_initializer *i, int64_t size, const char
     return i ? lk_initializer_call(i, LK_SHAPE(size), stream) : lk_zeros(LK_SHAPE(size), LK_F32);
 }
 
-/* Of an LSTM that is to remember at first: 1 for the forget gate, the second of four. */
+/* For an LSTM with unit_forget_bias: 1 for the forget gate, the second of four. */
 static lk_tensor *remembering(lk_shape shape, const char *stream, void *initializer)
 {
     int64_t units = shape.dim[0] / 4;
@@ -96,8 +96,8 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 
 /* ---- the three ---- */
 
-/* Steps are never one op here, and there are no masks: a file may say what it likes about how steps are run and what masked ones
- * give. */
+/* Steps are never a single op here, and there are no masks: the values in a file for how steps are run and what masked ones return
+ * have no effect. */
 #define ANY_WAY(name_)                                                                                                             \
     {                                                                                                                              \
         .name = name_, .type = LKI_FIELD_FIXED, .literal = "false", .none = true                                                   \
@@ -152,7 +152,7 @@ static bool is_rate(const form *f, const char *name, double rate)
     return false;
 }
 
-/* An option that this form does not have. */
+/* Checks an option that this form does not have. */
 static bool is_unset(const form *f, bool has, const char *name, int value, const char *whose)
 {
     if (has || !value) return true;

@@ -4,10 +4,10 @@
 
 #include "layer/layer.h"
 
-/* What it was made with; NULL: it is another kind of layer. */
+/* Its arguments; NULL: it is another kind of layer. */
 const lk_recurrent_args *lki_recurrent_args(const lk_layer *l);
 
-/* One like it, of this name, that runs the other way. NULL and an error. */
+/* A layer with the same arguments and this name that runs in the other direction. NULL and an error. */
 lk_layer *lki_recurrent_reversed(const lk_layer *l, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* Regularisers from the inside. */
+/* The internals of regularisers. */
 #ifndef LKI_LAYER_REGULARIZER_H
 #define LKI_LAYER_REGULARIZER_H
 
@@ -17,7 +17,7 @@ struct lk_regularizer {
 
 extern const lki_class lki_regularizer_classes[]; /* L1, L2, L1L2; ends with an empty one */
 
-/* The penalty of each entry of the leading axis by itself, [rows]: what an activity regulariser sums over the batch. */
+/* The penalty of each entry of the leading axis separately, [rows]: an activity regulariser sums it over the batch. */
 lk_tensor *lki_regularizer_rows(const lk_regularizer *r, lk_tensor *x);
 
 #endif

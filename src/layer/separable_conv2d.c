@@ -1,11 +1,12 @@
-/* SeparableConv2D: each channel convolved by itself, then mixed cell by cell with the pointwise kernel; activation(that + bias). */
+/* SeparableConv2D: each channel is convolved separately, then the channels of each cell are mixed by the pointwise kernel;
+ * activation(that + bias). */
 #include "layer/window.h"
 
 enum { DEPTHWISE, POINTWISE, BIAS };
 
 typedef struct separable {
     lk_layer          layer;
-    lk_separable_args set; /* kernel_shape says the size */
+    lk_separable_args set; /* the size is in kernel_shape */
 } separable;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)

@@ -1,4 +1,4 @@
-/* Layers that move the cells of a row: Reshape, Permute, ZeroPadding2D, Cropping2D, UpSampling2D. */
+/* Layers that rearrange the cells of a row: Reshape, Permute, ZeroPadding2D, Cropping2D, UpSampling2D. */
 #include "core/memory.h"
 #include "layer/layer.h"
 #include <math.h>
@@ -19,7 +19,7 @@ typedef struct reshape {
     lk_reshape_layer_args set;
 } reshape;
 
-/* The product of the sizes but those of -1, of which *open becomes the last. */
+/* The product of the sizes except -1; *open is set to the last axis with -1. */
 static int64_t known_size(const lk_shape *s, int *open)
 {
     int64_t size = 1;
@@ -37,7 +37,7 @@ static lk_status output_reshape(const lk_layer *l, const lk_shape *in, lk_shape 
     int             unknown, open;
     int64_t         have = known_size(in, &unknown), want = known_size(target, &open);
     *out = *target;
-    if (unknown >= 0) return LK_OK; /* what a call brings will tell */
+    if (unknown >= 0) return LK_OK; /* decided at the call */
     if (open < 0 ? have == want : want > 0 && have % want == 0) {
         if (open >= 0) out->dim[open] = have / want;
         return LK_OK;
@@ -103,7 +103,7 @@ static lk_status output_permute(const lk_layer *l, const lk_shape *in, lk_shape 
 static lk_tensor *call_permute(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const lki_axes dims = lki_axes_of(((const permute *)l)->set.dims);
-    lki_axes       all = {.count = dims.count + 1}; /* the batch stays in front */
+    lki_axes       all = {.count = dims.count + 1}; /* the batch stays the first axis */
     (void)pass;
     for (int i = 0; i < dims.count; i++)
         all.value[i + 1] = dims.value[i];
@@ -136,7 +136,7 @@ typedef struct border {
 
 static lki_axes sides_of(const lk_layer *l) { return lki_axes_of(((const border *)l)->set.border); }
 
-/* Sizes grow by `sign` times the border; one of -1 stays. */
+/* Sizes grow by `sign` times the border; -1 stays. */
 static lk_status output_border(const lk_layer *l, const lk_shape *in, lk_shape *out, int sign)
 {
     const lki_axes sides = sides_of(l);
@@ -235,7 +235,7 @@ static lk_tensor *repeated(lk_tensor *x, const int64_t *size)
     return lk_reshape(wide, LK_SHAPE(n[0], lki_size_mul(n[1], size[0]), lki_size_mul(n[2], size[1]), n[3]));
 }
 
-/* Along one axis: which two cells each new one lies between, and how far from the first. Centres are at halves, as in
+/* Along one axis: the two cells that each new one is between, and its distance from the first. Centres are at halves, as in
  * TensorFlow. */
 static void between(int64_t cells, int64_t count, int64_t *first, int64_t *second, float *share)
 {

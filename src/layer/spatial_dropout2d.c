@@ -1,5 +1,5 @@
-/* SpatialDropout2D: while training, a share of the channels of each row is 0 and the others are scaled up. Which ones follows from
- * what dropout.c says. */
+/* SpatialDropout2D: while training, a fraction of the channels of each row is 0 and the others are scaled up. Which ones: see
+ * dropout.c. */
 #include "layer/layer.h"
 #include "op/gradient.h"
 
@@ -27,7 +27,7 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 
 static void *make(const void *args) { return lk_spatial_dropout2d_kw(*(const lk_dropout_layer_args *)args); }
 
-/* Keras' class is the only one that takes no `trainable`. */
+/* Keras' class is the only one without `trainable`. */
 static const lki_field FIELDS[] = {
     LKI_FIELD(NAME, lk_dropout_layer_args, name),
     LKI_FIELD_AS("", SHAPE, lk_dropout_layer_args, input_shape),

@@ -1,10 +1,10 @@
 /* TimeDistributed: a layer applied to each step of rows of [steps, ...], with the same weights.
  *
- * Steps become rows for it and steps again afterwards. To the batch they stay entries of their row (lki_rows.per_row), so sums over
- * rows and what is drawn do not depend on how the batch is split. Where a row would depend on the others, as in batch normalisation
- * while training, that is not the same: then it is called step by step, in their order.
+ * Steps become rows for the inner layer and steps again afterwards. In the batch they stay entries of their row (lki_rows.per_row),
+ * so sums over rows and random numbers do not depend on how the batch is divided. If the result for a row depends on the others, as
+ * in batch normalisation while training, this would change the result: then the layer is called step by step, in their order.
  *
- * As in Keras, the layer's own activity regulariser does not count here; those of layers further inside do. */
+ * As in Keras, the inner layer's own activity regulariser is ignored here; those of layers inside it are not. */
 #include "core/memory.h"
 #include "layer/layer.h"
 #include "op/gradient.h"
@@ -65,7 +65,7 @@ typedef struct fold {
     int64_t         n, steps;
 } fold;
 
-/* What the steps of a row add to the loss belongs to the row. */
+/* The terms that the steps of a row add to the loss belong to the row. */
 static lk_status add_steps(void *to, lk_tensor *rows)
 {
     const fold *f = to;
@@ -91,7 +91,7 @@ static lk_tensor *step_at(lk_tensor *x, int64_t t)
     return lki_bad(step) ? step : folded(step);
 }
 
-/* Every step draws numbers of its own. */
+/* Every step draws different numbers. */
 static lk_tensor *iteration_of(const lki_pass *pass, int64_t t, int64_t steps)
 {
     if (!pass->iteration || lki_bad(pass->iteration)) return pass->iteration;
@@ -136,7 +136,7 @@ static const char *const INNER_PLACES[] = {"layer"};
 const lki_layer_kind lki_time_distributed_kind = {
     .name = "time_distributed",
     LKI_LAYER_OF(time_distributed, lk_time_distributed_args, "TimeDistributed", FIELDS),
-    .takes_ids = true, /* the one inside may */
+    .takes_ids = true, /* the inner layer may */
     .output = output,
     .build = build,
     .call = call,

@@ -29,7 +29,7 @@ static bool one_value(const char *call, const char *name, const lki_axes *given)
     return false;
 }
 
-/* An option of one axis as that of images of height 1. */
+/* An option for one axis as the option for images of height 1. */
 static bool of_width(const char *call, const char *name, lk_axes *option)
 {
     const lki_axes given = lki_axes_of(*option);
@@ -79,7 +79,7 @@ lk_status lki_layer_channels(const lk_layer *l, int axes, const lk_shape *in, in
 lk_status lki_layer_window(const lk_layer *l, lki_window *w, const lk_shape *in, lk_padding padding, int64_t channels,
                            lk_shape *out)
 {
-    const int64_t large = 1 << 20; /* what fits always, for a size that is not known */
+    const int64_t large = 1 << 20; /* large enough for any window, for an unknown size */
     const int     axes = in->rank - 1;
     const int64_t height = axes == 1 ? 1 : in->dim[0], width = in->dim[axes - 1];
     lk_shape      image = LK_SHAPE(1, height < 0 ? large : height, width < 0 ? large : width, in->dim[axes]);

@@ -1,4 +1,4 @@
-/* Making a model's variables: when, by whom, under which strategy. */
+/* Making a model's variables: when, on which thread, under which strategy. */
 #include "core/memory.h"
 #include "model/model.h"
 #include "op/record.h"
@@ -26,7 +26,7 @@ lk_status lki_model_count_calls(lk_model *m)
     return m->calls ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
 
-/* A custom model creates the weights of its layers as it calls them. */
+/* A custom model creates the weights of its layers when it calls them. */
 static lk_status build_layers(lk_model *m, const lk_shape *row)
 {
     if (m->form == LKI_OWN_MODEL) return LK_OK;
@@ -54,7 +54,7 @@ static lk_status build_all(lk_model *m, const lk_shape *row)
     for (int i = 0; i < m->inputs && m->form == LKI_SEQUENTIAL; i++)
         m->input[i].row = row[i];
     m->shaped = true;
-    __atomic_store_n(&m->built, true, __ATOMIC_RELEASE); /* replicas, if any, all wait in the meeting */
+    __atomic_store_n(&m->built, true, __ATOMIC_RELEASE); /* if there are replicas, all wait in the meeting */
     return LK_OK;
 }
 
@@ -72,7 +72,7 @@ static lk_status build_together(lk_strategy *s, int count, void *const *everyone
     return build_all(r->model, r->row);
 }
 
-/* What is there without a strategy counts as none. */
+/* The default strategy counts as none. */
 static lk_strategy *strategy_here(void)
 {
     lk_strategy *s = lki_context_now().strategy;

@@ -1,13 +1,13 @@
-/* Checkpoints: making one, saving it, finding the latest (what is written is snapshot.c, restoring is restore.c).
+/* Checkpoints: making one, saving it, finding the latest (snapshot.c writes the contents, restore.c restores).
  *
  *     counter + 1 --> PREFIX-n.data, .index written beside, synced --> renamed --> `checkpoint` replaced --> saved
  *          \_________________________ any error: counter - 1, what was written removed ______/
  *
  * Invariants
- * 1. A folder's state file names a checkpoint that is complete on the disk; a crash at any moment leaves the one before.
- * 2. Nothing in the files depends on the number of replicas: a mirrored variable is one value, a sync-on-read one its aggregate.
- * 3. Keys and graph are those that TensorFlow and Keras would write for the same objects (trackable.h). What they have no place for
- *    goes under keys that the graph does not name. */
+ *  1. A folder's state file names a checkpoint that is complete on the disk; a crash at any moment leaves the previous one.
+ *  2. Nothing in the files depends on the number of replicas: a mirrored variable is one value, a sync-on-read one its aggregate.
+ *  3. Keys and graph are those that TensorFlow and Keras would write for the same objects (trackable.h). Data that they have no
+ *     place for is stored under keys that the graph does not name. */
 #include "core/list.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -69,7 +69,7 @@ static lk_variable *counter_new(void)
     lki_step_back(&before);
     if (!v) return NULL;
     lki_retain(v);
-    lk_free(v); /* the checkpoint's alone */
+    lk_free(v); /* only the checkpoint holds it */
     return v;
 }
 
@@ -128,7 +128,7 @@ static lk_status count(lk_checkpoint *c, int64_t by, int64_t *now)
     return lki_variable_fill(c->counter, now);
 }
 
-/* From now on the checkpoint's path. */
+/* Make it the checkpoint's path. */
 static const char *keep_path(lk_checkpoint *c, char *path)
 {
     lki_release(c->path);
@@ -151,7 +151,7 @@ static bool exists(const char *prefix, const char *suffix)
     return there;
 }
 
-/* Whether the state file beside a checkpoint names it, or might: it was replaced, but it is not certain that this lasts. */
+/* True if the state file beside a checkpoint names it, or might: it was replaced, but the rename may not be durable yet. */
 static bool may_be_named(const char *path)
 {
     lki_error_record     before, mine;
@@ -172,7 +172,8 @@ static bool may_be_named(const char *path)
     return named;
 }
 
-/* What cannot be published is removed; not when it took the place of another one, of which nothing else is left. */
+/* If a checkpoint cannot be published it is removed, unless it has replaced another one of the same name, which no longer
+ * exists. */
 static lk_status write_and_publish(lk_checkpoint *c, const char *path, lki_publish_fn *publish, void *arg)
 {
     const bool replaces = exists(path, ".index");
@@ -222,7 +223,7 @@ const char *lk_checkpoint_write(lk_checkpoint *c, const char *prefix)
 
 /* ---- the latest ------------------------------------------------------------------------------------------------------------- */
 
-/* In several files: any of them. */
+/* In several files: true if any of them exists. */
 static bool has_shard(const char *prefix)
 {
     const char  *name = name_in(prefix);

@@ -1,4 +1,4 @@
-/* What a model is trained with (compiled.h). */
+/* The arguments a model was compiled with (compiled.h). */
 #include "model/compiled.h"
 #include "core/memory.h"
 #include "nn/optimizer.h"

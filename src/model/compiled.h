@@ -4,14 +4,13 @@
 
 #include "model/model.h"
 
-/* A part of what a file's model was compiled with that there is nothing for here: kept, so that a file written later has it
- * still. */
+/* A part of the compile arguments in a file that lockstep cannot create: kept, so that a file written later contains it again. */
 typedef struct lki_lost {
     lki_kind kind;     /* of an optimiser, a loss or a metric */
-    int      output;   /* of losses and metrics; -1: of all outputs */
+    int      output;   /* of losses and metrics; -1: for all outputs */
     bool     weighted; /* of metrics */
-    char    *json;     /* as the file had it; from lki_alloc */
-    char    *why;      /* it could not be read; likewise */
+    char    *json;     /* as in the file; from lki_alloc */
+    char    *why;      /* why it could not be created; from lki_alloc */
 } lki_lost;
 
 typedef struct lki_compiled {
@@ -34,11 +33,11 @@ typedef struct lki_compiled {
     void (*engine_free)(void *engine);
 } lki_compiled;
 
-/* What to compile with; arrays are copied, objects retained. */
+/* The arguments to compile with; arrays are copied, objects retained. */
 typedef struct lki_compile_request {
     lk_optimizer     *optimizer;
-    lk_loss *const   *loss;        /* as many as outputs */
-    const double     *loss_weight; /* likewise; NULL: 1 each */
+    lk_loss *const   *loss;        /* one per output */
+    const double     *loss_weight; /* one per output; NULL: all 1 */
     int               metrics;
     lk_metric *const *metric;
     const bool       *weighted;
@@ -46,14 +45,14 @@ typedef struct lki_compile_request {
     bool              run_eagerly;
     lk_denominator    denominator;
     lk_split_rule     split;
-    int               lost_count; /* taken over, when it succeeds */
+    int               lost_count; /* lost parts are taken over on success */
     lki_lost         *lost;
 } lki_compile_request;
 
-/* In place of what it was compiled with before. */
+/* Replaces earlier arguments. */
 lk_status lki_model_compile(lk_model *m, const lki_compile_request *r);
 
-/* The first lost part of this kind, of any output where `output` is -1; NULL: none is. */
+/* The first lost part of this kind, of any output if `output` is -1; NULL: there is none. */
 const lki_lost *lki_lost_part(const lk_model *m, lki_kind kind, int output);
 void            lki_lost_free(int count, lki_lost *lost);
 

@@ -1,8 +1,8 @@
 /* Functional models: described by nodes, each a use of a layer, from inputs to outputs.
  *
- * The order of the layers is Keras' (which names its files go by): layers far from the outputs first, those as far as each other in
- * the order in which a walk back from the outputs meets them. Layers run in an order in which every value is there before it is
- * used. */
+ * The order of the layers is Keras' (its files name layers by position): layers far from the outputs first; layers at the same
+ * distance in the order in which a walk back from the outputs reaches them. Layers run in an order in which every value exists
+ * before it is used. */
 #include "core/list.h"
 #include "core/memory.h"
 #include "model/model.h"
@@ -88,13 +88,13 @@ lk_nodes lk_nodes_of(int count, lk_node *const *one_based)
 
 typedef struct met_layer {
     lk_layer *layer;
-    int       index, depth; /* when it was met, and how many layers are after it at most */
+    int       index, depth; /* number in the walk, and the largest number of layers after it */
 } met_layer;
 
 typedef struct walk {
     const lk_functional_args *args;
     int                       nodes, layers, room, layer_room;
-    lk_node                 **node; /* those before it come before it */
+    lk_node                 **node; /* each node comes after those it depends on */
     int                      *depth;
     met_layer                *layer;
     bool                      failed;
@@ -134,7 +134,7 @@ static void append_node(walk *w, lk_node *n)
     if (!w->failed) w->node[w->nodes++] = n;
 }
 
-/* Keras meets the inputs of a call in the order of its arguments, and named ones in the order of their names. */
+/* Keras visits the inputs of a call in the order of its arguments, and named ones in the order of their names. */
 static lk_node *input_met(const lk_node *n, int i)
 {
     const char *met = n->count == 3 ? n->layer->met : NULL;
@@ -164,7 +164,7 @@ static void walk_back(walk *w, lk_node *output)
     lki_release(stack);
 }
 
-/* How far each node, and with it its layer, is from the outputs. */
+/* The distance of each node, and of its layer, from the outputs. */
 static lk_status measure(walk *w)
 {
     w->depth = lki_zalloc_array(w->nodes + 1, sizeof *w->depth);
@@ -218,7 +218,7 @@ static lk_status inputs_fit(const walk *w)
     return LK_OK;
 }
 
-/* Inputs the outputs do not need are layers of the model all the same. */
+/* Inputs that the outputs do not need are layers of the model, too. */
 static lk_status add_idle_inputs(walk *w)
 {
     for (int i = 0; i < w->args->inputs.count; i++) {
@@ -232,7 +232,7 @@ static lk_status add_idle_inputs(walk *w)
     return LK_OK;
 }
 
-/* The value a node stands for: an input, or what its use puts out. */
+/* The value of a node: an input, or the output of its use. */
 static int value_of(const walk *w, const int *use_of, const lk_node *n)
 {
     for (int i = 0; i < w->args->inputs.count; i++)

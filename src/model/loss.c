@@ -1,7 +1,7 @@
 /* Losses as objects: their values, weights, masks and reductions.
  *
- * Under a strategy a loss does not know the global batch, so a reduction that divides by the batch is refused there: a custom loop
- * takes the values and calls lk_compute_average_loss(). */
+ * Under a strategy a loss does not know the global batch, so a reduction that divides by the batch is an error there: a custom loop
+ * uses the values and calls lk_compute_average_loss(). */
 #include "model/loss.h"
 #include "core/dtype.h"
 #include "core/names.h"
@@ -60,7 +60,7 @@ static const char *shape_of(const lk_tensor *t, char text[LKI_SHAPE_TEXT])
     return lki_bad(t) ? "nothing" : lki_shape_text(&t->shape, text);
 }
 
-/* The op that failed does not know what it was computed for. */
+/* Adds the name of the loss to the error: the op that failed does not know it. */
 static void tell_whose(const lk_loss *l, const lk_tensor *labels, const lk_tensor *predictions)
 {
     char             a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
@@ -129,8 +129,8 @@ lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, const lk_tensor *v
     return lki_bad(ids) ? ids : lk_not_equal(ids, lki_like(ids, lki_number(l->set.ignore_class)));
 }
 
-/* 0 where a value is left out, 1 elsewhere; or, where an average is taken over all of them, so much more that it is the average of
- * those that are there. */
+/* 0 where a value is left out, 1 elsewhere; or, if an average over all values follows, larger than 1, so that the result is the
+ * average of the remaining values. */
 static lk_tensor *mask_weights(lk_tensor *mask, lk_tensor *values, bool averaged)
 {
     if (lki_bad(mask)) return &lki_poison;
@@ -141,7 +141,7 @@ static lk_tensor *mask_weights(lk_tensor *mask, lk_tensor *values, bool averaged
     return lk_mul(w, lki_quotient(lki_like(w, (double)lki_shape_size(&w->shape)), lk_reduce_sum(w)));
 }
 
-/* What was given, and what the loss itself leaves out. */
+/* The mask that was given, and what the loss itself leaves out. */
 static lk_tensor *mask_of(const lk_loss_call_args *a, const lk_tensor *values)
 {
     lk_tensor *own = lki_loss_mask(a->loss, a->labels, values), *mask = a->mask;

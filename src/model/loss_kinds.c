@@ -140,7 +140,7 @@ static const char *name_at(const void *of, int i)
     return i < LKI_LOSS_COUNT + LKI_COUNT(SHORT) ? SHORT[i - LKI_LOSS_COUNT].lower : NULL;
 }
 
-/* A class has a name of its own, a function is called what it was asked for by, as in Keras. */
+/* An object of a class has the class's name; a function has the name that was asked for, as in Keras. */
 lk_loss *lk_loss_named(const char *name)
 {
     char      known[LKI_KNOWN_TEXT];

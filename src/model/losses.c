@@ -1,6 +1,6 @@
 /* The terms that a model adds to the loss: regularisation of its weights, and the terms of its last call on this thread.
  *
- * Each thread has an entry of its own in the model's list; entries are only ever added, at the front, so nobody waits. */
+ * Each thread has its own entry in the model's list; entries are only ever added, at the front, so no thread waits. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "model/model.h"
@@ -63,7 +63,7 @@ static _Thread_local bool exact_rows;
 
 void lki_model_exact_rows(bool exact) { exact_rows = exact; }
 
-/* One value per row, whatever the rows hold. */
+/* One value per row, whatever the shape of a row is. */
 static lk_tensor *row_sums(lk_tensor *values)
 {
     lki_axes behind = {0};
@@ -99,7 +99,7 @@ lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss)
 
 /* ---- all of them ---- */
 
-/* A term of a function that was traced before means nothing now. */
+/* A term from tracing that has ended must not be used. */
 static bool means_something(const lk_tensor *t) { return !t->graph || lki_tracer_current(); }
 
 /* One term per regularised weight. */

@@ -1,11 +1,12 @@
-/* Checkpoint managers: which checkpoints of a folder stay.
+/* Checkpoint managers: which checkpoints of a folder are kept.
  *
  *     save --> files complete --> read back --> listed as the latest --> too old: removed, or kept for its age --> listed again
  *
  * Invariants
- * 1. The state file names a checkpoint that is complete on the disk, at every moment.
- * 2. Nothing is removed before the new one was written, synced, read back (every checksum) and listed.
- * 3. What is kept for its age leaves the list, so that the list does not grow for ever; `preserved` remembers when that was. */
+ *  1. The state file always names a checkpoint that is complete on the disk.
+ *  2. Nothing is removed before the new one was written, synced, read back (every checksum) and listed.
+ *  3. A checkpoint that is kept for its age is removed from the list, so that the list does not grow for ever; `preserved` is the
+ *     time when that happened last. */
 #include "model/manager.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -31,11 +32,11 @@ struct lk_checkpoint_manager {
     size_t               folder; /* the length of "folder/" in prefix and file */
     lki_checkpoint_state state;  /* paths with their folder */
     char                *restored;
-    const char         **names; /* what was handed out as a list */
+    const char         **names; /* the last list that was returned */
     int                  most;
     double               seconds; /* one of every n hours is kept */
     int64_t              interval, last_step;
-    bool                 stepped; /* last_step is one */
+    bool                 stepped; /* last_step is set */
     lk_status (*init_fn)(void *user);
     void *user;
 };
@@ -78,8 +79,8 @@ static lk_status set_text(char **to, const char *text)
     return LK_OK;
 }
 
-/* At the end of the list, and the latest; or nothing changed. One that is written again is in the list twice until that is
- * recorded. */
+/* Append to the list, as the latest; on failure nothing changes. If a checkpoint is written again, it is in the list twice until
+ * that is recorded. */
 static lk_status enlist(lk_checkpoint_manager *m, const char *path)
 {
     lki_checkpoint_state *s = &m->state;
@@ -89,7 +90,7 @@ static lk_status enlist(lk_checkpoint_manager *m, const char *path)
     return status;
 }
 
-/* Where the last of the list is besides; -1: it is new. */
+/* The earlier index of the last entry; -1: it is new. */
 static int earlier(const lki_checkpoint_state *s)
 {
     int i = s->count - 2;
@@ -98,7 +99,7 @@ static int earlier(const lki_checkpoint_state *s)
     return i;
 }
 
-/* As the file has them: without the folder. Paths of elsewhere stay as they are. */
+/* The path for the file: without the folder. Paths outside the folder do not change. */
 static char *in_file(const lk_checkpoint_manager *m, char *path)
 {
     return strncmp(path, m->prefix, m->folder) == 0 ? path + m->folder : path;
@@ -118,14 +119,15 @@ static lk_status record(lk_checkpoint_manager *m)
     return status;
 }
 
-/* ---- what a folder has ------------------------------------------------------------------------------------------------------- */
+/* ---- the contents of a folder ------------------------------------------------------------------------------------------------ */
 
 static char *with_folder(const lk_checkpoint_manager *m, const char *path)
 {
     return *path == '/' ? lki_strdup(path) : lki_path_join(m->prefix, m->folder, path);
 }
 
-/* Those of the state file that may be removed one day: not the ones from before something was kept for its age. */
+/* Take over those of the state file that may be removed later: not checkpoints from before the last one that was kept for its
+ * age. */
 static lk_status take_over(lk_checkpoint_manager *m, const lki_checkpoint_state *found)
 {
     const double now = lki_manager_clock();
@@ -144,7 +146,7 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Without a state file that can be read: what is there, by its age. */
+/* If the state file cannot be read: list the checkpoints in the folder, by age. */
 static lk_status look_around(lk_checkpoint_manager *m)
 {
     const char  *name = m->prefix + m->folder;
@@ -182,7 +184,7 @@ static lk_status read_state(lk_checkpoint_manager *m)
     return status;
 }
 
-/* Run something whose error may be dealt with: what it was is in *error, and the thread's is as before. */
+/* Run something whose error may be handled: the error is moved to *error, and the thread's earlier error is restored. */
 static void set_error_aside(lki_error_record *before) { lki_error_take(before); }
 static void bring_error_back(const lki_error_record *before, lki_error_record *mine)
 {
@@ -194,7 +196,7 @@ static lk_status find_all(lk_checkpoint_manager *m)
 {
     lki_error_record before, mine;
     if (access(m->file, F_OK) != 0) {
-        m->state.preserved = lki_manager_clock() - 1; /* one that is made again soon finds the first save to be later */
+        m->state.preserved = lki_manager_clock() - 1; /* the first save of a new manager must be later */
         return LK_OK;
     }
     set_error_aside(&before);
@@ -298,7 +300,7 @@ static lk_status step_of(const lk_checkpoint_manager *m, int64_t *step)
 
 static bool too_many(const lk_checkpoint_manager *m) { return m->most && m->state.count > m->most; }
 
-/* Whether any was removed from the list. Files that cannot be removed stay, with a warning. */
+/* Returns true if any was removed from the list. Files that cannot be removed stay, with a warning. */
 static bool sweep(lk_checkpoint_manager *m)
 {
     lki_checkpoint_state *s = &m->state;
@@ -317,7 +319,7 @@ static bool sweep(lk_checkpoint_manager *m)
     return s->count != before;
 }
 
-/* The files of `path` are complete. What cannot be listed is not counted; the list is as it was. */
+/* Called when the files of `path` are complete. If it cannot be listed, it is not counted, and the list does not change. */
 static lk_status publish(void *arg, const char *path)
 {
     lk_checkpoint_manager *m = arg;
@@ -360,7 +362,7 @@ const char *lk_checkpoint_manager_save_as(lk_checkpoint_manager *m, int64_t numb
 
 /* ---- restoring --------------------------------------------------------------------------------------------------------------- */
 
-/* Damaged, as opposed to whole but not fitting: another one may do. */
+/* True if the checkpoint is damaged: then an older one may work. Otherwise it is complete and does not fit. */
 static bool is_damaged(const char *path, lki_error_record *why)
 {
     lki_error_record before;
@@ -379,7 +381,7 @@ static const char *restore_one(lk_checkpoint_manager *m, const char *path)
     return set_text(&m->restored, path) == LK_OK && set_text(&m->state.latest, path) == LK_OK ? m->restored : NULL;
 }
 
-/* The next older one that is worth a try; NULL: there is none. `from` counts down. */
+/* The next older one to try; NULL: there is none. `from` counts down. */
 static const char *older(const lk_checkpoint_manager *m, const char *latest, int *from)
 {
     while (*from > 0) {

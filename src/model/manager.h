@@ -1,8 +1,8 @@
-/* Checkpoint managers (manager.c): what tests need to know. */
+/* Checkpoint managers (manager.c): what tests need. */
 #ifndef LKI_MODEL_MANAGER_H
 #define LKI_MODEL_MANAGER_H
 
-/* Seconds since 1970; tests put a clock of their own in its place. */
+/* Seconds since 1970; tests replace it with their own clock. */
 extern double (*lki_manager_clock)(void);
 
 #endif

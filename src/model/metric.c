@@ -65,7 +65,7 @@ static lk_variable *sum_new(const lk_metric *m, const char *quantity)
         if (!lki_bad(zeros)) v = lk_variable_of(zeros, .name = text, .trainable = LK_OFF);
     }
     lki_release(text);
-    if (v && v->spread && (!lki_replica_current() || lki_replica_current()->id == 0)) v->spread->per_lane = true; /* once for all */
+    if (v && v->spread && (!lki_replica_current() || lki_replica_current()->id == 0)) v->spread->per_lane = true; /* set once */
     return lki_retain(v);
 }
 
@@ -77,11 +77,11 @@ static lk_status make_sums(lk_metric *m)
             forget_sums(m);
             return status;
         }
-    __atomic_store_n(&m->built, true, __ATOMIC_RELEASE); /* replicas, if any, all wait in the meeting */
+    __atomic_store_n(&m->built, true, __ATOMIC_RELEASE); /* if there are replicas, all wait in the meeting */
     return LK_OK;
 }
 
-/* ---- sums whose size only the predictions tell ---- */
+/* ---- sums whose size depends on the predictions ---- */
 
 static bool needs_classes(const lk_metric *m) { return (m->kind->takes & LKI_TAKES_NUM_CLASSES) && !m->classes; }
 
@@ -104,7 +104,7 @@ static lk_status build(const request *r)
     return status;
 }
 
-/* Replicas bring one metric, or each its own when it was made inside run: then those share the sums. */
+/* Replicas pass one shared metric, or each its own if it was made inside run: then those share the sums. */
 static lk_status build_together(lk_strategy *s, int count, void *const *everyones, void *first)
 {
     const request *mine = first;
@@ -121,7 +121,7 @@ static lk_status build_together(lk_strategy *s, int count, void *const *everyone
     return LK_OK;
 }
 
-/* What is there without a strategy counts as none. */
+/* The default strategy counts as none. */
 static lk_strategy *strategy_here(void)
 {
     lk_strategy *s = lki_context_now().strategy;
@@ -246,7 +246,7 @@ typedef struct lanes { /* from lo up to hi */
     int lo, hi;
 } lanes;
 
-/* Those of this thread's replica. */
+/* The lanes of this thread's replica. */
 static lanes own_lanes(const lk_variable *sum)
 {
     const lki_replica *r = lki_replica_current();
@@ -254,7 +254,7 @@ static lanes own_lanes(const lk_variable *sum)
     return (lanes){lki_lane_owner_begin(count, id, replicas), lki_lane_owner_begin(count, id + 1, replicas)};
 }
 
-/* Rows find their lanes by themselves: then all replicas record the same, which compiled steps are the faster for. */
+/* Rows are added to their lanes by an op: then all replicas record the same ops, which makes compiled steps faster. */
 static lk_status count_in(lk_variable *sum, lk_tensor *x)
 {
     bool     in_lanes = x->rows.kind == LKI_ROWS && lki_in_own_lanes(&x->rows);
@@ -300,7 +300,7 @@ static lk_tensor *weights_for_entries(lk_tensor *weights, const lk_tensor *x, in
     return w;
 }
 
-/* What each sum grows by, with its weights. */
+/* What is added to each sum, with weights. */
 static bool weigh(const lk_metric *m, lk_tensor **x, lk_tensor *weights)
 {
     if (lki_bad(x[0])) return false;
@@ -314,7 +314,7 @@ static bool weigh(const lk_metric *m, lk_tensor **x, lk_tensor *weights)
     return true;
 }
 
-/* Everything that can fail comes before the first sum changes. */
+/* Everything that can fail is done before the first sum changes. */
 static lk_status count_values(lk_metric *m, lk_tensor **x, lk_tensor *weights)
 {
     bool good = weigh(m, x, m->kind->weighs ? NULL : weights);
@@ -364,7 +364,7 @@ lk_status lk_metric_update_kw(lk_metric_update_args a)
 
 /* ---- results ---- */
 
-/* The tree over `width` lanes from `lane` on, those that are not `own` left out; entries are `stride` apart. */
+/* The tree over `width` lanes from `lane` on, without those that are not `own`; entries are `stride` apart. */
 static double tree(const double *sum, int64_t stride, int lane, int width, lanes own)
 {
     if (lane + width <= own.lo || lane >= own.hi) return 0;
@@ -374,12 +374,12 @@ static double tree(const double *sum, int64_t stride, int lane, int width, lanes
 
 static int64_t entry_size(const lk_variable *sum) { return lki_shape_size_from(&sum->shape, 1); }
 
-/* Straight from the storage: other replicas may be writing their lanes. */
+/* Directly from the storage: other replicas may be writing their lanes. */
 static void add_lanes(const lk_variable *sum, double *out)
 {
-    void         *copy; /* not a twin, which the next writer would take away */
+    void         *copy; /* not a twin: the next write would drop it */
     const double *lane = lki_buffer_look(sum->buffer, &copy);
-    for (int64_t k = 0; k < entry_size(sum); k++) /* NaN: the card failed, and said so */
+    for (int64_t k = 0; k < entry_size(sum); k++) /* NaN: the card failed, which was reported */
         out[k] = lane ? tree(lane + k, entry_size(sum), 0, (int)sum->shape.dim[0], own_lanes(sum)) : NAN;
     lki_release(copy);
 }
@@ -405,7 +405,7 @@ static double mean_of(const double *x, int64_t count)
     return sum / (double)count;
 }
 
-/* All results, with the sums they come from after them, and *one in place of all. NULL when there is no memory. */
+/* All results, followed by the sums they are computed from, and *one in place of all. NULL if there is no memory. */
 static double *results_of(const lk_metric *m, double *one)
 {
     const lk_shape shape = results_shape(m);

@@ -1,6 +1,7 @@
-/* Kinds of metrics that count verdicts: precision, recall, AUC, F1 and what they are made of, and the confusion matrix.
+/* Kinds of metrics that count verdicts: precision, recall, AUC, F1 and their parts, and the confusion matrix.
  *
- * Formulas and names of sums are Keras'; sums are exact where weights are, so its epsilons are all that rounds. */
+ * Formulas and names of sums are Keras'; sums are exact if weights are, so only the epsilons of the formulas and the division
+ * round. */
 #include "model/metric.h"
 #include "op/gradient.h"
 #include <math.h>
@@ -17,7 +18,7 @@ static double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 lk_shape lki_one_entry(const lk_metric *m) { return (void)m, (lk_shape){1, {1}}; }
 lk_shape lki_threshold_entries(const lk_metric *m) { return (lk_shape){1, {m->set.num_thresholds}}; }
 
-/* The column of class_id, which stays an axis. */
+/* The column of class_id, kept as an axis. */
 static lk_tensor *column(const lk_metric *m, lk_tensor *t)
 {
     const int     last = t->shape.rank - 1;
@@ -35,15 +36,16 @@ static lk_tensor *column(const lk_metric *m, lk_tensor *t)
     return lki_slice(t, &begin, &size);
 }
 
-/* True where a prediction [..., 1] is above the threshold; of several, evenly spread over 0 to 1, [..., thresholds]: the first of
- * them is below 0 and the last above 1. In Keras' arithmetic, so that predictions on a threshold fall to the same side. */
+/* True where a prediction [..., 1] is above the threshold; with several thresholds, evenly spaced over 0 to 1, [..., thresholds]:
+ * the first is below 0 and the last above 1. In Keras' arithmetic, so that predictions equal to a threshold are on the same
+ * side. */
 static lk_tensor *positives(const lk_metric *m, lk_tensor *p)
 {
     if (!lki_integer_given(m->set.num_thresholds)) return lk_greater(p, lki_like(p, threshold_of(m)));
     if (m->set.from_logits == LK_ON) p = lk_sigmoid(p);
     const int64_t count = lki_integer(m->set.num_thresholds);
     lk_tensor    *one = lki_like(p, 1), *place = lk_mul(lk_clip(p, 0, 1), lki_like(p, (double)count - 1));
-    lk_tensor    *passed = lk_relu(lk_sub(lk_ceil(place), one)); /* the last one it is above */
+    lk_tensor    *passed = lk_relu(lk_sub(lk_ceil(place), one)); /* the last threshold it is above */
     return lki_bad(passed) ? passed : lk_greater_equal(passed, lk_range(count, passed->dtype));
 }
 
@@ -63,7 +65,7 @@ void lki_verdict_values(const lk_metric *m, const lk_metric_update_args *a, lk_t
     }
 }
 
-/* Precision: of what was called positive; recall: of what is. */
+/* Precision: of what was predicted positive; recall: of what is positive. */
 void lki_share_results(const lk_metric *m, double *const *sum, double *out)
 {
     (void)m;
@@ -86,8 +88,8 @@ static double area_under_roc(double *const *sum, int64_t count)
     return area;
 }
 
-/* Between two thresholds true positives are taken to grow in proportion to all positives (Davis & Goadrich, 2006): precision is not
- * linear in recall. */
+/* Between two thresholds true positives are assumed to grow in proportion to all positives (Davis & Goadrich, 2006): precision is
+ * not linear in recall. */
 static double area_under_pr(double *const *sum, int64_t count)
 {
     double area = 0;
@@ -114,7 +116,7 @@ static bool averages(const lk_metric *m, const char *how) { return m->set.averag
 lk_shape lki_f1_entry(const lk_metric *m) { return averages(m, "micro") ? (lk_shape){0} : (lk_shape){1, {m->classes}}; }
 lk_shape lki_f1_shape(const lk_metric *m) { return m->set.average ? (lk_shape){0} : (lk_shape){1, {m->classes}}; }
 
-/* Without a threshold the largest, and those equal to it; a row of zeros has none. */
+/* Without a threshold the largest element, and those equal to it; a row of zeros has none. */
 static lk_tensor *chosen(const lk_metric *m, lk_tensor *p)
 {
     if (lki_number_given(m->set.threshold)) return lk_greater(p, lki_like(p, lki_number(m->set.threshold)));
@@ -188,7 +190,8 @@ void lki_matrix_values(const lk_metric *m, const lk_metric_update_args *a, lk_te
     bool       one_hot = lki_shape_equal(&labels->shape, &a->b->shape) && a->b->shape.dim[a->b->shape.rank - 1] != 1;
     lk_tensor *row = one_hot ? lk_argmax(labels, .axis = LK_AXIS(-1)) : lk_cast(lki_metric_class_labels(labels, a->b), LK_I64);
     if (lki_bad(row) || !lki_metric_together(m, &row, &column)) return;
-    lk_tensor *cell = lk_add(lk_mul(row, lki_like(row, (double)m->classes)), column); /* a label out of range: in none */
+    /* a label out of range is counted in no cell */
+    lk_tensor *cell = lk_add(lk_mul(row, lki_like(row, (double)m->classes)), column);
     x[0] = lk_one_hot(cell, m->classes * m->classes, .dtype = LK_BOOL);
 }
 

@@ -1,4 +1,4 @@
-/* All kinds of metrics: the means, and the table of all. Those that count verdicts are in metric_counts.c, constructors and names
+/* All kinds of metrics: the means, and the table of all. Kinds that count verdicts are in metric_counts.c, constructors and names
  * in metric_named.c. */
 #include "core/dtype.h"
 #include "model/loss.h"
@@ -25,7 +25,7 @@ static bool has_classes(const lk_metric *m, const lk_tensor *predictions)
     return false;
 }
 
-/* One label for each of the predictions, which have a last axis of classes; the labels lose a last axis of size 1. */
+/* One label for each of the predictions, which have a last axis of classes; a last axis of size 1 of the labels is removed. */
 static bool labels_fit(const lk_metric *m, lk_tensor **labels, const lk_tensor *predictions)
 {
     char     a[LKI_SHAPE_TEXT], b[LKI_SHAPE_TEXT];
@@ -65,7 +65,8 @@ static lk_tensor *categorical_hits(const lk_metric *m, lk_tensor *labels, lk_ten
     return are_one_hot(m, labels, predictions) ? lk_equal(class_of(labels), class_of(predictions)) : &lki_poison;
 }
 
-/* One number per row is binary, labels without classes are sparse: chosen again for each batch, as Keras chooses for "accuracy". */
+/* One number per row is binary, labels without classes are sparse: decided again for each batch, as Keras decides for
+ * "accuracy". */
 static lk_tensor *hits(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
 {
     const lk_shape *y = &labels->shape, *p = &predictions->shape;
@@ -74,14 +75,14 @@ static lk_tensor *hits(const lk_metric *m, lk_tensor *labels, lk_tensor *predict
     return categorical_hits(m, labels, predictions);
 }
 
-/* Fewer than k classes are above the label's: equal ones do not push each other out. False where a prediction is not finite, as
+/* True if fewer than k classes are above the label's; equal ones do not count. False if a prediction is not finite, as in
  * TensorFlow's in_top_k. */
 static lk_tensor *in_top_k(const lk_metric *m, lk_tensor *ids, lk_tensor *predictions)
 {
     lk_tensor *p = lki_metric_numbers(predictions);
     if (lki_bad(ids) || lki_bad(p)) return &lki_poison;
     lk_tensor *at_label = lk_one_hot(ids, p->shape.dim[p->shape.rank - 1], .dtype = LK_BOOL);
-    lk_tensor *there = lk_where(at_label, p, lki_like(p, -INFINITY)); /* a label out of range: nowhere */
+    lk_tensor *there = lk_where(at_label, p, lki_like(p, -INFINITY)); /* a label out of range: no class */
     lk_tensor *its = lk_reduce_max(there, .axis = LK_AXES(-1), .keepdims = LK_ON);
     lk_tensor *above = lk_reduce_sum(lk_cast(lk_greater(p, its), LK_F32), .axis = LK_AXES(-1));
     lk_tensor *finite = lk_reduce_all(lk_logical_and(lk_is_finite(p), lk_is_finite(its)), .axis = LK_AXES(-1));
@@ -132,7 +133,7 @@ static void loss_values(const lk_metric *m, const lk_metric_update_args *a, lk_t
     x[0] = lki_losses[m->kind->loss].values((lk_loss_args){.labels = y, .predictions = p, .from_logits = m->set.from_logits});
 }
 
-/* The loss is the similarity turned round. */
+/* The loss is the negated similarity. */
 static void similarity_values(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x)
 {
     loss_values(m, a, x);

@@ -1,4 +1,4 @@
-/* Metrics by their constructors and by name, and what Keras' files call them. */
+/* Metrics by their constructors and by name, and their names in Keras files. */
 #include "core/names.h"
 #include "core/rounding.h"
 #include "model/metric.h"
@@ -43,7 +43,7 @@ LK_METRIC_LIST(MAKE)
 const lki_class lki_metric_classes[LKI_METRIC_COUNT] = {
     CLASS(mean, "Mean", PLAIN),
     CLASS(sum_metric, "Sum", PLAIN),
-    CLASS(accuracy, NULL, PLAIN), /* its class counts equal numbers; this one is known by the word only */
+    CLASS(accuracy, NULL, PLAIN), /* Keras' class of this name counts equal numbers; this kind exists only under the word */
     CLASS(binary_accuracy, "BinaryAccuracy", THRESHOLD),
     CLASS(categorical_accuracy, "CategoricalAccuracy", PLAIN),
     CLASS(sparse_categorical_accuracy, "SparseCategoricalAccuracy", PLAIN),
@@ -189,8 +189,7 @@ static int find(const char *name)
     }
     for (int i = 0; i < LKI_COUNT(SHORT); i++)
         if (!strcmp(name, SHORT[i].lower) || !strcmp(name, SHORT[i].upper)) return (int)SHORT[i].metric;
-    return !strcasecmp(name, "accuracy") || !strcasecmp(name, "acc") ? LKI_METRIC_accuracy
-                                                                     : -1; /* Keras does not look at the case */
+    return !strcasecmp(name, "accuracy") || !strcasecmp(name, "acc") ? LKI_METRIC_accuracy : -1; /* Keras ignores the case */
 }
 
 static const char *name_at(const void *of, int i)

@@ -1,4 +1,4 @@
-/* Metrics from custom functions: one computes numbers for each row, the other the result from their sums. */
+/* Metrics from custom functions: one function computes numbers for each row, the other the result from their sums. */
 #include "model/metric.h"
 
 static lk_shape entry(const lk_metric *m) { return m->own.size == 1 ? (lk_shape){0} : (lk_shape){1, {m->own.size}}; }

@@ -1,4 +1,4 @@
-/* What all models have in common: being made, named, called, and their variables. */
+/* What all models share: constructors, names, calls, and their variables. */
 #include "model/model.h"
 #include "core/dtype.h"
 #include "core/list.h"
@@ -130,7 +130,8 @@ lk_status lki_model_take(const char *call, lk_model *m, int count, lk_layer *con
 
 /* ---- calling ---- */
 
-/* A row the weights were not made for may still do, where no layer minds its size; otherwise the layer that minds says so. */
+/* Rows of another size than the weights were made for are allowed if all layers accept them; otherwise the layer that does not
+ * reports it. */
 static lk_status rows_fit(lk_model *m, const lk_shape *row)
 {
     bool same = true;

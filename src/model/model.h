@@ -1,4 +1,4 @@
-/* Models from the inside: layers, how values flow through them, the strategy they were made under, and what their last call added
+/* The internals of models: layers, how values flow through them, the strategy they were made under, and what their last call added
  * to the losses.
  *
  *     MADE -- shapes known, lk_model_build(), first call --> BUILT: every layer has its weights
@@ -7,11 +7,11 @@
  * chain of calls; a custom model has a function instead of calls.
  *
  * Invariants
- * 1. The model is built once, as a whole; inside run all replicas meet for it and the variables are made once.
- * 2. Variables belong to the strategy that was current when the model was made; those of a model made under none, to the one it is
- *    built under.
- * 3. What a call adds to the losses belongs to the thread that called, so replicas do not see each other's.
- * 4. `layer` is in Keras' order (which names files go by), `call` in the order of running. */
+ *  1. The model is built once, as a whole; inside run all replicas meet for it and the variables are made once.
+ *  2. Variables belong to the strategy that was current when the model was made; those of a model made under none, to the one it is
+ *     built under.
+ *  3. The terms that a call adds to the losses belong to the thread that called, so replicas do not see each other's.
+ *  4. `layer` is in Keras' order (files name layers by position), `call` in the order of running. */
 #ifndef LKI_MODEL_MODEL_H
 #define LKI_MODEL_MODEL_H
 
@@ -20,7 +20,7 @@
 #include "layer/layer.h"
 #include <lockstep/model.h>
 
-typedef struct lki_added { /* what the last call on one thread added; written by that thread only */
+typedef struct lki_added { /* the terms added by the last call on one thread; written by that thread only */
     const void       *thread;
     lk_tensor       **item;  /* references */
     bool             *share; /* item i is this replica's share of something over the whole batch */
@@ -33,7 +33,7 @@ typedef enum lki_model_form { LKI_SEQUENTIAL, LKI_FUNCTIONAL, LKI_OWN_MODEL } lk
 typedef struct lki_model_input {
     lk_shape  row;   /* -1: any size. Of a sequential model: once built */
     lk_dtype  dtype; /* rows are cast to it */
-    bool      as_is; /* they are not: the first layer takes ids, or the function is one's own */
+    bool      as_is; /* they are not: the first layer takes ids, or the model has a custom function */
     lk_layer *layer; /* of a functional model: its input layer; else NULL */
 } lki_model_input;
 
@@ -46,30 +46,31 @@ typedef struct lki_use { /* one use of a layer; its output is a value */
 struct lki_compiled;
 
 struct lk_model {
-    lki_object       object;
-    lki_model_form   form;
-    char            *name;
-    lk_strategy     *strategy; /* a reference; NULL: made under none */
-    int              count;
-    lk_layer       **layer; /* references, placed */
-    int              inputs;
-    lki_model_input *input;
-    int              uses;
-    lki_use         *use;
-    int              outputs;
-    int             *output; /* values */
-    lk_model_fn      fn;     /* of one's own; else NULL */
-    void            *user;
-    bool             shaped; /* the shapes of the inputs are known */
-    bool             built;  /* atomic */
-    lk_variable     *calls;  /* how many training calls there were: what dropout draws by; NULL where no layer draws. A reference */
-    lki_added       *added;  /* atomic; grows only */
-    lki_waiters      waiting;      /* for the variables */
+    lki_object           object;
+    lki_model_form       form;
+    char                *name;
+    lk_strategy         *strategy; /* a reference; NULL: made under none */
+    int                  count;
+    lk_layer           **layer; /* references, placed */
+    int                  inputs;
+    lki_model_input     *input;
+    int                  uses;
+    lki_use             *use;
+    int                  outputs;
+    int                 *output; /* values */
+    lk_model_fn          fn;     /* of a custom model; else NULL */
+    void                *user;
+    bool                 shaped;   /* the shapes of the inputs are known */
+    bool                 built;    /* atomic */
+    lk_variable         *calls;    /* the number of training calls, an input of dropout's random numbers; NULL if no layer draws. A
+                              * reference */
+    lki_added           *added;    /* atomic; grows only */
+    lki_waiters          waiting;  /* for the variables */
     struct lki_compiled *compiled; /* what it is trained with (compiled.h); NULL: not compiled */
     void (*forget_compiled)(struct lki_compiled *);
-    int         stop;        /* atomic: training is to end after the step that runs; LKI_STOP_... */
-    const void *user_thread; /* atomic: the thread that trains or evaluates it; NULL: none does */
-    int         uses_open;   /* calls of that thread */
+    int         stop;        /* atomic: training should end after the current step; LKI_STOP_... */
+    const void *user_thread; /* atomic: the thread that trains or evaluates it; NULL: none */
+    int         uses_open;   /* nested calls of that thread */
 };
 
 enum {
@@ -78,22 +79,22 @@ enum {
     LKI_STOP_DONE
 }; /* asked: by a signal or a caller; done: a callback found no further improvement */
 
-/* Something that is another address on every thread. */
+/* An address that is different on every thread. */
 const void *lki_this_thread(void);
 
 static inline bool lki_model_built(const lk_model *m) { return __atomic_load_n(&m->built, __ATOMIC_ACQUIRE); }
 
-/* Without layers yet; takes over the current strategy. NULL without memory. */
+/* Without layers; uses the current strategy. NULL without memory. */
 lk_model *lki_model_new(const char *name, lki_model_form form);
 
-/* The model's layers, in Keras' order: named by position, all or none. `call` for messages. */
+/* Add the model's layers, in Keras' order: named by position, all or none. `call` for messages. */
 lk_status lki_model_take(const char *call, lk_model *m, int count, lk_layer *const *layer);
 
 /* Room for the flow: inputs, uses with `in` of each, outputs. */
 lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs);
 lk_status lki_use_set(lki_use *u, lk_layer *layer, int count, const int *in);
 
-/* Make the variables now, wherever this thread is, for these rows (as many as inputs; NULL: those it knows). */
+/* Make the variables now, in the current context, for rows of these shapes (as many as inputs; NULL: those it knows). */
 lk_status lki_model_make(lk_model *m, const lk_shape *row);
 
 /* The counter of training calls, for models with layers that draw; made with the weights. */
@@ -101,11 +102,11 @@ lk_status lki_model_count_calls(lk_model *m);
 
 /* ---- values (flow.c) ---- */
 
-/* The shape of every value for rows of these shapes, layers asked; `shape` has inputs + uses entries. With `build` layers make
- * their weights on the way. */
+/* Ask the layers for the shape of every value for rows of these shapes; `shape` has inputs + uses entries. With `build` layers make
+ * their weights, too. */
 lk_status lki_flow_shapes(lk_model *m, const lk_shape *row, lk_shape *shape, bool build);
 
-/* Run it: as many tensors as inputs, already cast; the outputs. */
+/* Run it: as many tensors as inputs, already cast; returns the outputs. */
 lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass);
 
 /* ---- losses of a call (losses.c) ---- */
@@ -113,15 +114,15 @@ lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass);
 void lki_model_clear_added(lk_model *m); /* of this thread */
 void lki_model_free_added(lk_model *m);  /* of all */
 
-/* While set on this thread, what is added per row counts over the rows of the whole batch: a share of the model's loss, not to be
- * divided again. */
+/* While set on this thread, terms that are added per row count over the rows of the whole batch: a share of the model's loss, not
+ * to be divided again. */
 void lki_model_exact_rows(bool exact);
 
 /* The model's terms of the loss as one replica's share, summed: regularisation once over all replicas, added terms as they were
  * added. NULL: there are none. */
 lk_tensor *lki_model_share_of_losses(lk_model *m);
 
-/* The model a layer is; NULL: it is none (model_layer.c). */
+/* The model that a layer wraps; NULL: it wraps none (model_layer.c). */
 extern const lki_layer_kind lki_model_layer_kind;
 lk_model                   *lki_model_inside(const lk_layer *l);
 
@@ -133,7 +134,8 @@ lki_weight **lki_model_weight_list(const lk_model *m, int *count);
 /* The layer whose output is output i, for names: "dense_1". */
 const char *lki_model_output_name(const lk_model *m, int i);
 
-/* What gives output i its values, looked through layers that keep them: see lk_model_output_activation() (output_activation.c). */
+/* The activation that computes output i, seen through layers that do not change values: see lk_model_output_activation()
+ * (output_activation.c). */
 lk_status lki_model_output_activation(lk_model *m, int output, lk_activation *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A model as a layer of another one: its layers are inside this one, so that their weights are too. */
+/* A model as a layer of another one: its layers, and so their weights, are part of this one. */
 #include "core/memory.h"
 #include "model/model.h"
 
@@ -10,7 +10,7 @@ typedef struct model_layer {
 
 static lk_model *model_of(const lk_layer *l) { return ((const model_layer *)l)->model; }
 
-/* Inputs are many, the output is one. */
+/* A model may have several inputs, but one output. */
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     lk_model *m = model_of(l);
@@ -52,7 +52,7 @@ static void destroy(lk_layer *l) { lki_drop(model_of(l)); }
 
 static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_plain_layer_args)};
 
-/* keras/ reads and writes it as the model it is. */
+/* keras/ reads and writes it as a model */
 const lki_layer_kind lki_model_layer_kind = {.name = "model",
                                              .class = {.module = "keras", LKI_ARGS(lk_plain_layer_args, FIELDS)},
                                              .bytes = sizeof(model_layer),

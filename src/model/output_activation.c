@@ -1,24 +1,23 @@
 /* The activation that computes a model's output: whether the output is probabilities or logits.
  *
- * Values are followed from the inputs on, as in flow.c. A layer with an activation of its own decides; one that keeps values as
- * they are, or mixes probabilities into probabilities, passes on what its inputs are, where they agree; any other ends it:
- * LK_LINEAR.
+ * Values are followed from the inputs on, as in flow.c. A layer with an activation decides. A layer that keeps values, or mixes
+ * probabilities into probabilities, has the activation of its inputs, if they agree. After any other layer it is LK_LINEAR.
  *
  * Invariants
- * 1. LK_SOFTMAX is said only of values that sum to one along the last axis, which is the one losses sum over.
- * 2. Dropout is skipped: it changes values only in training. */
+ *  1. LK_SOFTMAX is returned only for values that sum to one along the last axis, which is the one that losses sum over.
+ *  2. Dropout is skipped: it changes values only in training. */
 #include "core/memory.h"
 #include "model/model.h"
 
 /* ---- layers that pass on ---- */
 
-typedef enum passing { NEVER, ALWAYS, SAME_WIDTH /* where the last axis stays as wide as it was */ } passing;
+typedef enum passing { NEVER, ALWAYS, SAME_WIDTH /* if the width of the last axis does not change */ } passing;
 
-/* What such a layer does to values from 0 to 1, each by itself (sigmoid), and to those that also sum to one along the last axis
+/* What such a layer does to values from 0 to 1, each separately (sigmoid), and to those that also sum to one along the last axis
  * (softmax). */
 static const struct {
     const lki_layer_kind *kind;
-    bool                  identity; /* passes on any other activation too */
+    bool                  identity; /* keeps any other activation too */
     passing               sigmoid, softmax;
 } PASSING[] = {
     {&lki_dropout_kind, true, ALWAYS, ALWAYS},
@@ -57,7 +56,7 @@ static lk_activation passed_on(const lki_layer_kind *kind, lk_activation a, cons
 
 /* ---- layers that decide ---- */
 
-/* Those whose last step is the activation among their arguments. */
+/* Layers whose last operation is the activation among their arguments. */
 static const lki_layer_kind *const DECIDING[] = {&lki_dense_kind,
                                                  &lki_conv1d_kind,
                                                  &lki_conv2d_kind,
@@ -67,7 +66,7 @@ static const lki_layer_kind *const DECIDING[] = {&lki_dense_kind,
                                                  &lki_simple_rnn_kind,
                                                  &lki_activation_kind};
 
-/* Of rows of so many axes; LK_ACTIVATION_DEFAULT: it has none. */
+/* For rows with this many axes; LK_ACTIVATION_DEFAULT: it has none. */
 static lk_activation own_activation(const lk_layer *l, int rank)
 {
     if (l->kind == &lki_softmax_kind) return lki_softmax_is_last(l, rank) ? LK_SOFTMAX : LK_LINEAR;
@@ -91,7 +90,7 @@ typedef struct value {
 
 static lk_status follow(lk_model *m, const value *in, value *out);
 
-/* What all of these are; LK_LINEAR where they differ. */
+/* The activation of all of these; LK_LINEAR if they differ. */
 static lk_activation common(const lki_use *u, const value *v)
 {
     lk_activation a = v[u->in[0]].activation;
@@ -100,7 +99,7 @@ static lk_activation common(const lki_use *u, const value *v)
     return a;
 }
 
-/* A model as a layer. Where it is applied to each step of its rows (TimeDistributed), it sees them without their first `steps`
+/* A model as a layer. If it is applied to each step of its rows (TimeDistributed), it sees them without their first `steps`
  * axes. */
 static lk_status follow_inside(lk_model *inside, const lki_use *u, const value *v, int steps, lk_activation *out)
 {
@@ -144,11 +143,11 @@ static lk_status follow_all(lk_model *m, lk_shape *shape, value *v, value *out)
     return LK_OK;
 }
 
-/* Rows and activations of what goes in; those of the outputs. */
+/* Rows and activations of the inputs; returns those of the outputs. */
 static lk_status follow(lk_model *m, const value *in, value *out)
 {
     const size_t inputs = (size_t)m->inputs, uses = (size_t)m->uses;
-    lk_shape    *shape = lki_alloc_array(2 * inputs + uses, sizeof *shape); /* of what goes in, then of all values */
+    lk_shape    *shape = lki_alloc_array(2 * inputs + uses, sizeof *shape); /* of the inputs, then of all values */
     value       *v = lki_alloc_array(inputs + uses, sizeof *v);
     lk_status    status = shape && v ? LK_OK : LK_ENOMEM;
     for (size_t i = 0; i < inputs && status == LK_OK; i++) {

@@ -1,18 +1,18 @@
-/* Restoring checkpoints: what exists is assigned now, what is made later when it is made.
+/* Restoring checkpoints: existing objects are assigned now, objects made later when they are made.
  *
  *     saved graph    (root) - model - _functional - _operations - 1 - bias        restoring: the file's graph, the open bundle,
  *     objects now    (root) - model - _functional - _operations - 1 - bias        which values were used, which variables were set
  *
- * The two graphs are laid over each other from the root, name by name. A model or an optimiser without variables is left a note (an
- * lki_waiting) that holds the restore and the node that stands for it; when it is built, the graphs are laid over each other from
- * there.
+ * The two graphs are matched from the root, name by name. A model or an optimiser without variables gets a note (an lki_waiting)
+ * with the restore and its node in the saved graph; when it is built, the graphs are matched from there.
  *
  * Invariants
- * 1. Values are checked (type, shape, checksum) before the first one is assigned: when one does not fit, none is assigned.
- * 2. A variable is set at most once by a restore, so one that was changed since is not set back when an optimiser finds it later.
- * 3. References: status to checkpoint and restore; note to restore; model and optimiser to their notes; restore to the variables it
- *    set. So there are no circles, and notes outlive the status. The files stay open while there are notes.
- * 4. Objects that were restored together are built by one thread at a time. */
+ *  1. Values are checked (type, shape, checksum) before the first one is assigned: if one does not fit, none is assigned.
+ *  2. A restore sets a variable at most once. So a variable that was changed since is not set back when an optimiser finds it
+ *     later.
+ *  3. References: status to checkpoint and restore; note to restore; model and optimiser to their notes; restore to the variables
+ *     it set. So there are no cycles, and notes outlive the status. The files stay open while there are notes.
+ *  4. Objects that were restored together are built by one thread at a time. */
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -32,15 +32,15 @@ typedef struct restoring {
     lki_object_graph saved;
     bool            *used; /* by node of `saved`: its value was assigned */
     int              set, room;
-    lk_variable    **variable; /* references: those that were set */
-    int              notes;    /* around; atomic */
-    bool             partial;  /* no warning about what was not used */
+    lk_variable    **variable; /* references: the variables that were set */
+    int              notes;    /* notes that exist; atomic */
+    bool             partial;  /* no warning about values that were not used */
 } restoring;
 
 typedef struct note {
     lki_waiting waiting;
     restoring  *restore; /* a reference */
-    int         node;    /* that stands for the object */
+    int         node;    /* its node in the saved graph */
 } note;
 
 struct lk_restore_status {
@@ -139,10 +139,10 @@ static restoring *restore_open(const char *call, const char *path)
     return NULL;
 }
 
-/* ---- laying the graphs over each other -------------------------------------------------------------------------------------- */
+/* ---- matching the graphs ---------------------------------------------------------------------------------------------------- */
 
-/* One level deeper: true when another node was found. Later nodes come first: among them are the lists an optimiser keeps by what
- * they are for, while numbers in its list of everything shift with its settings. */
+/* One level deeper: returns true if another node was matched. Later nodes come first: among them are the lists in which an
+ * optimiser keeps variables by purpose, while indices in its list of all variables depend on its settings. */
 static bool match_children(const restoring *r, const lki_trackables *t, int *to)
 {
     bool found = false;
@@ -158,7 +158,7 @@ static bool match_children(const restoring *r, const lki_trackables *t, int *to)
     return found;
 }
 
-/* For each node of `t` the saved one that stands for it, or -1; for the first one it is `root`. */
+/* For each node of `t` the matching saved one, or -1; for the first one it is `root`. */
 static int *match(const restoring *r, const lki_trackables *t, int root)
 {
     int *to = lki_alloc_array(t->graph.count, sizeof *to);
@@ -169,11 +169,11 @@ static int *match(const restoring *r, const lki_trackables *t, int root)
     return to;
 }
 
-/* A value of the bundle and where it goes. */
+/* A value of the bundle and its destination. */
 typedef struct value {
     lk_variable *variable;
     int          entry;
-    int          node;   /* of the saved graph; -1: the value is lockstep's own and is not missed */
+    int          node;   /* of the saved graph; -1: the value is one that only lockstep writes, and may be missing */
     bool         summed; /* a sum over lanes, to be put into the first one */
 } value;
 
@@ -196,7 +196,7 @@ static lk_status want(values *list, value v)
     return LK_OK;
 }
 
-/* The entry with all lanes, or with another value only lockstep keeps, if it is there and still fits. */
+/* The entry with all lanes, or with another value that only lockstep keeps, if it exists and still fits. */
 static int exact_entry(const restoring *r, const lk_variable *v, int node)
 {
     char      key[LKI_EXACT_KEY];
@@ -283,7 +283,7 @@ static lk_status assign(restoring *r, const value *v)
     return LK_OK;
 }
 
-/* Two passes over the file, so that no more than one value is in memory. */
+/* Two passes over the file, so that only one value is in memory at a time. */
 static lk_status check_all(const restoring *r, const values *list)
 {
     for (int i = 0; i < list->count; i++)
@@ -342,7 +342,7 @@ static lk_status leave_note(restoring *r, lki_waiters *w, int node)
 
 static lki_waiters *waiters_at(const lki_trackables *t, const int *to, int i) { return to[i] < 0 ? NULL : waiters_of(&t->node[i]); }
 
-/* Those of the first `count` nodes. */
+/* For the first `count` nodes. */
 static void take_notes_back(const lki_trackables *t, const int *to, int count)
 {
     for (int i = 0; i < count; i++)
@@ -375,7 +375,8 @@ static lk_status lay_over_matched(restoring *r, const lki_trackables *t, const i
     return status;
 }
 
-/* Set what is below `object`, for which node `root` of the file stands. `begins`: leave notes where something is not built yet. */
+/* Set the objects below `object`, which matches node `root` of the file. `begins`: leave notes in objects that are not built
+ * yet. */
 static lk_status lay_over(restoring *r, void *object, int root, bool begins)
 {
     lki_trackables t;
@@ -434,7 +435,7 @@ lk_restore_status *lk_checkpoint_restore(lk_checkpoint *c, const char *path)
 }
 lk_restore_status *lk_checkpoint_read(lk_checkpoint *c, const char *path) { return restore("lk_checkpoint_read", c, path, false); }
 
-/* ---- asking how it went ----------------------------------------------------------------------------------------------------- */
+/* ---- status of a restore ---------------------------------------------------------------------------------------------------- */
 
 static lk_status askable(const char *call, const lk_restore_status *s)
 {

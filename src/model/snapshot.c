@@ -1,7 +1,7 @@
-/* A checkpoint as it was at one moment (snapshot.h): naming the values, copying them, writing them, looking at what was written.
+/* A checkpoint as it was at one moment (snapshot.h): naming the values, copying them, writing them, verifying what was written.
  *
- * A snapshot keeps its entries in the order they are met, each in a block of its own. The next one meets the same values in the
- * same order, so it finds blocks of the right size, which are in memory already. */
+ * A snapshot keeps its entries in the order of the walk, each in a separate block. The next one visits the same values in the same
+ * order, so it reuses blocks of the right size, which are in memory already. */
 #include "model/snapshot.h"
 #include "core/dtype.h"
 #include "core/memory.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where values go: into files, or into a snapshot. */
+/* The destination of values: files, or a snapshot. */
 typedef struct receiver {
     lk_status (*value)(void *to, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data);
     lk_status (*text)(void *to, const char *key, const void *text, size_t size);
@@ -35,7 +35,7 @@ lki_provenance lki_provenance_under(const lk_strategy *s)
     return o;
 }
 
-/* That of the first variable that belongs to one; NULL: none does. */
+/* The strategy of the first variable that belongs to one; NULL: none does. */
 static const lk_strategy *strategy_of(const lki_trackables *t)
 {
     for (int i = 0; i < t->graph.count; i++) {
@@ -68,7 +68,7 @@ static lk_status add_value(const receiver *r, const char *key, lk_variable *v)
     return status;
 }
 
-/* As Keras keeps it: floats, here the sums over the lanes in their order. */
+/* In Keras' form: floats, here the sums over the lanes in their order. */
 static lk_status add_sum(const receiver *r, const char *key, const lk_variable *v)
 {
     LKI_NEAREST;
@@ -166,7 +166,7 @@ typedef struct kept {
 } kept;
 
 struct lki_snapshot {
-    int   count, made, room; /* entries in use; those that have memory; those there is a place for */
+    int   count, made, room; /* entries in use; those that have memory; the size of the array */
     kept *entry;
 };
 

@@ -18,31 +18,32 @@
 
 typedef struct lki_snapshot lki_snapshot;
 
-/* Copy all values as they are now. *s NULL: a new one; else that one, whose memory is used again and whose extra entries are gone.
- * On failure a new one is not made and a given one is empty. */
+/* Copy all values as they are now. *s NULL: a new snapshot; else its memory is used again and its extra entries are dropped. On
+ * failure no new one is made and a given one is empty. */
 lk_status lki_snapshot_take(lk_checkpoint *c, lki_snapshot **s);
 
-/* One more entry, a text, under a key that no graph of objects names; replaces one of that key. The bytes are copied. */
+/* Add an entry, a text, under a key that no graph of objects names; it replaces one of that key. The bytes are copied. */
 lk_status lki_snapshot_put(lki_snapshot *s, const char *key, const void *bytes, size_t size);
 
-/* Write it as a checkpoint. What had that name stays usable until the new one is complete. LK_EIO names the file and the reason. */
+/* Write it as a checkpoint. An older checkpoint with that name stays usable until the new one is complete. LK_EIO names the file
+ * and the reason. */
 lk_status lki_snapshot_write(const lki_snapshot *s, const char *prefix);
 
 size_t lki_snapshot_bytes(const lki_snapshot *s); /* of its values */
 void   lki_snapshot_free(lki_snapshot *s);        /* NULL is ignored */
 
-/* The same files without the copy, now. */
+/* The same files, written at once without the copy. */
 lk_status lki_checkpoint_stream(lk_checkpoint *c, const char *prefix);
 
 /* Read all of a checkpoint: the index, the graph and every value with its checksum. LK_OK, or an error that says what is damaged;
- * LK_ENOTFOUND: there is none. Memory in proportion to the index alone. */
+ * LK_ENOTFOUND: there is none. Takes memory for the index only. */
 lk_status lki_checkpoint_verify(const char *prefix);
 
 /* The text under a key outside the graph. LK_ENOTFOUND: no such checkpoint or key; it is not recorded as an error. */
 lk_status lki_checkpoint_extra(const char *prefix, const char *key, lki_bytes *out);
 
-/* What the bits of a training depend on beside its program, seed and data, as lines "lanes 8", "device GPU", "precision tf32",
- * "kernels 2". Notes of earlier versions name an instruction set, which changes no bits, in place of device and precision. */
+/* What the bits of a training depend on besides its program, seed and data, as lines "lanes 8", "device GPU", "precision tf32",
+ * "kernels 2". Earlier versions wrote an instruction set, which changes no bits, instead of device and precision. */
 #define LKI_PROVENANCE_KEY ".LOCKSTEP/ORIGIN"
 
 typedef struct lki_provenance {
@@ -55,7 +56,7 @@ typedef struct lki_provenance {
 /* Under this strategy; NULL or the default one: where this thread's variables go. */
 lki_provenance lki_provenance_under(const lk_strategy *s);
 
-/* LK_ENOTFOUND: it says nothing, as TensorFlow's do. */
+/* LK_ENOTFOUND: the checkpoint has none, like those of TensorFlow. */
 lk_status lki_checkpoint_provenance(const char *prefix, lki_provenance *out);
 
 #endif

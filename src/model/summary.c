@@ -54,7 +54,7 @@ static const char *name_of_value(const lk_model *m, int value)
     return m->input[value].layer ? m->input[value].layer->name : "input";
 }
 
-/* Of a shared layer, where it is used first. */
+/* For a shared layer, its first use. */
 static void connections(const lk_model *m, const lk_layer *l, char *text, size_t bytes)
 {
     int used = 0;

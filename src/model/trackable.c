@@ -15,7 +15,7 @@ static int find(const lki_trackables *t, const lki_tracked *what)
     return -1;
 }
 
-/* Append a node that is known by `name` to `parent` (-1: the root, which has no name). */
+/* Append a node with this name to `parent` (-1: the root, which has no name). */
 static int add(lki_trackables *t, int parent, const char *name, lki_tracked what)
 {
     lki_sink path = {0};
@@ -53,7 +53,7 @@ static lk_status object_child(lki_trackables *t, int parent, const char *name, v
     return child(t, parent, name, (lki_tracked){.kind = (lki_tracked_kind)kind, .object = object, .exact = exact});
 }
 
-/* ---- what each kind consists of ---- */
+/* ---- the children of each kind ---- */
 
 typedef lk_status expand_fn(lki_trackables *t, int node, void *object);
 
@@ -72,7 +72,7 @@ static lk_status layer_child(lki_trackables *t, int parent, const char *name, lk
     return child(t, parent, name, (lki_tracked){.kind = LKI_TRACKED_MODEL, .object = m, .inside = true, .exact = m->calls});
 }
 
-/* Paths of the same length: the one met first counts. Keras makes the graph of a functional model before it is compiled. */
+/* Among paths of the same length the first one counts. Keras makes the graph of a functional model before it is compiled. */
 static lk_status expand_model(lki_trackables *t, int node, void *object)
 {
     const lk_model *m = object;
@@ -93,7 +93,7 @@ static lk_status expand_functional(lki_trackables *t, int node, void *object)
     return child(t, node, "_operations", (lki_tracked){.kind = LKI_TRACKED_OPERATIONS, .object = object});
 }
 
-/* A model of layers in a row has its input in front of them. */
+/* A sequential model has its input before the layers. */
 static lk_status expand_operations(lki_trackables *t, int node, void *object)
 {
     const lk_model *m = object;
@@ -107,7 +107,7 @@ static lk_status expand_operations(lki_trackables *t, int node, void *object)
     return LK_OK;
 }
 
-/* Where Keras' layers keep their weights, where that is not under the name they show. "": of every other class. */
+/* Where Keras' layers keep their weights, if that is not under their visible names. "": of every other class. */
 static const struct {
     const char *class, *weight, *path;
 } PLACES[] = {
@@ -146,7 +146,7 @@ static const char *weight_path(const lk_layer *l, int i)
     return name;
 }
 
-/* The length of what is before the slash; 0: there is none, or names are not Keras'. */
+/* The length of the part before the slash; 0: there is none, or names are not Keras'. */
 static size_t part_of(const lk_layer *l, int i)
 {
     const char *path = weight_path(l, i), *slash = strchr(path, '/');
@@ -213,7 +213,7 @@ static lk_status expand_group(lki_trackables *t, int node, void *object)
     return LK_OK;
 }
 
-/* "test_loss/total" is its "total". One that has not seen predictions yet may have none. */
+/* "test_loss/total" is its "total". A metric that has not had predictions yet may have none. */
 static lk_status expand_metric(lki_trackables *t, int node, void *object)
 {
     const lk_variables list = lk_metric_variables(object);

@@ -1,4 +1,4 @@
-/* Attention, plain and with several heads. What the projections put out is multiplied head by head where it lies
+/* Attention, plain and with several heads. The results of the projections are multiplied head by head without a transpose
  * (kernel/matrix.h). */
 #include "core/rounding.h"
 #include "op/gradient.h"
@@ -7,7 +7,7 @@
 #include <lockstep/nn.h>
 #include <math.h>
 
-/* Far below, but finite, where the mask is false: a row with nothing to attend to is shared evenly. */
+/* Very small but finite where the mask is false: if a row may attend to nothing, its weights are all equal. */
 static lk_tensor *masked(lk_tensor *scores, lk_tensor *mask)
 {
     if (lki_bad(scores)) return scores;
@@ -55,7 +55,7 @@ static lk_tensor *causal(int64_t query, int64_t value)
                             lk_reshape(lk_range(value, LK_I32), LK_SHAPE(1, 1, value)));
 }
 
-/* Of all heads; NULL: a step may look everywhere. */
+/* For all heads; NULL: a step may attend to all others. */
 static lk_tensor *mask_of(const lk_attention_args *a)
 {
     lk_tensor *mask = a->mask;

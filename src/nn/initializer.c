@@ -1,6 +1,6 @@
 /* First values of weights: Keras' initialisers on counter-based random numbers, a pure function of the seed, the stream's name and
- * the shape. They are made in place, element by element or a block at a time: a value that a file brings needs none of this, and
- * one that is made needs no memory beside its own. */
+ * the shape. They are computed in place, element by element or a block at a time. If a value is read from a file, none of this is
+ * done; if it is computed, that takes no additional memory. */
 #include "nn/initializer.h"
 #include "core/memory.h"
 #include "core/random.h"
@@ -33,10 +33,10 @@ static float normal_at(uint64_t key, int64_t i, uint64_t call)
     const lki_philox p = lki_philox_block(key, (uint64_t)i / 4, call);
     float            z[2];
     lki_normal_pair(p.word[i & 2], p.word[(i & 2) + 1], z);
-    return z[i & 1] + 0.0f; /* as the kernel adds its mean of 0, which makes 0 of -0 */
+    return z[i & 1] + 0.0f; /* as in the kernel, which adds its mean of 0: this turns -0 into 0 */
 }
 
-/* A number outside is drawn again, from the next call, at most eight times. */
+/* A number outside the limits is drawn again, from the next call, at most eight times. */
 static float drawn_again(uint64_t key, int64_t i, float z)
 {
     for (uint64_t call = 1; call <= 8 && !(fabsf(z) <= 2); call++)
@@ -134,7 +134,7 @@ lk_tensor *lki_filling_tensor(const lki_filling *f)
     return &lki_poison;
 }
 
-/* How many inputs reach one output and how many outputs one input reaches. */
+/* The number of inputs of one output, and of outputs that one input contributes to. */
 static void fans(const lk_shape *s, double *in, double *out)
 {
     double field = 1;

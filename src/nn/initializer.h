@@ -1,7 +1,7 @@
-/* First values of weights from the inside: what lk_glorot_uniform() and the initialiser objects of layer/ are made of.
+/* The internals of first values of weights: lk_glorot_uniform() and the initialiser objects of layer/ use them.
  *
- * A filling is everything that decides the elements of a first value, so that they can be made at once, later or never: its bits
- * are the same whenever it is used. The stream's key has the seed in it, as it was when the filling was made. */
+ * A filling is everything that decides the elements of a first value, so that they can be computed at once, later or never: the
+ * bits do not depend on when. The stream's key includes the seed at the time when the filling was made. */
 #ifndef LKI_NN_INITIALIZER_H
 #define LKI_NN_INITIALIZER_H
 
@@ -13,8 +13,8 @@ typedef enum lki_filling_kind {
     LKI_FILL_IDENTITY,  /* a on the diagonal of a matrix, else 0 */
     LKI_FILL_UNIFORM,   /* from a up to b */
     LKI_FILL_NORMAL,    /* of mean a and deviation b */
-    LKI_FILL_TRUNCATED, /* the same, cut at two deviations from the mean, as Keras does */
-    /* A matrix whose rows, or columns if there are fewer, are perpendicular and of length a; all axes but the last are rows. */
+    LKI_FILL_TRUNCATED, /* the same, limited to two deviations from the mean, as in Keras */
+    /* A matrix whose rows, or columns if there are fewer, are perpendicular and of length a; all axes except the last are rows. */
     LKI_FILL_ORTHOGONAL,
 } lki_filling_kind;
 
@@ -27,20 +27,21 @@ typedef struct lki_filling {
     double           a, b;
 } lki_filling;
 
-/* Of f32 elements from a named stream of random numbers under the seed of now. */
+/* A filling of f32 elements from a named stream of random numbers, with the current seed. */
 lki_filling lki_filling_of(lki_filling_kind kind, lk_shape shape, const char *stream, double a, double b);
 
-/* A mean of 0 and a variance of scale / (how many inputs reach one output, outputs one input reaches, or the mean of both). */
+/* A mean of 0 and a variance of scale / n, where n is the number of inputs of one output, the number of outputs of one input, or
+ * the mean of both. */
 lki_filling lki_variance_scaling(lk_shape shape, const char *stream, double scale, lk_fan_mode mode, lk_distribution distribution);
 
-/* Of rows * columns normal numbers a matrix whose rows, or columns if there are fewer, are perpendicular and of length `gain`.
- * LK_ENOMEM. (orthogonal.c) */
+/* Turns rows * columns normal numbers into a matrix whose rows, or columns if there are fewer, are perpendicular and of length
+ * `gain`. LK_ENOMEM. (orthogonal.c) */
 lk_status lki_orthogonal(int64_t rows, int64_t columns, double gain, float *values);
 
-/* Makes the elements: no memory beside them, but for orthogonal ones. LK_ENOMEM. */
+/* Compute the elements, without additional memory except for orthogonal ones. LK_ENOMEM. */
 lk_status lki_filling_make(const lki_filling *f, void *elements);
 
-/* A tensor of them. */
+/* A tensor with these elements. */
 lk_tensor *lki_filling_tensor(const lki_filling *f);
 
 #endif

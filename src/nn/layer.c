@@ -13,7 +13,7 @@ static lk_tensor *elu(lk_tensor *x) { return lk_elu(x, 1); }
 static lk_tensor *leaky_relu(lk_tensor *x) { return lk_leaky_relu(x, 0.2); }
 static lk_tensor *softmax(lk_tensor *x) { return lk_softmax(x); }
 
-/* Cross-entropies look through it. */
+/* Cross-entropies can use its operand, which is stored with the result. */
 static lk_tensor *sigmoid(lk_tensor *x)
 {
     lk_tensor *y = lk_sigmoid(x);
@@ -52,7 +52,7 @@ lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
     return lki_usable("lk_activate", "x", x) ? functions[activation](x) : &lki_poison;
 }
 
-/* Is it a value per output of `shape`, or something that was refused before? */
+/* True if it has one value per output of `shape`, or is poisoned and was reported before. */
 static bool is_bias_of(const lk_tensor *bias, const lk_shape *shape)
 {
     char    text[LKI_SHAPE_TEXT], of[LKI_SHAPE_TEXT];
@@ -82,8 +82,8 @@ lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_acti
     lk_shape wide = x->shape;
     wide.dim[wide.rank - 1] = kernel->shape.dim[1];
     if (!is_bias_of(bias, &wide)) return &lki_poison;
-    /* the bias and most activations directly after the product, where a compiled step joins them; a reshape would hide which logits
-     * a probability was made of */
+    /* The bias, and most activations, directly follow the product, so that a compiled step can fuse them. A reshape in between
+     * would hide the logits that a probability was computed from. */
     const bool remembers = activation == LK_SIGMOID || activation == LK_SOFTMAX;
     lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
     y = lk_reshape(finish(y, bias, remembers ? LK_LINEAR : activation), wide);

@@ -1,8 +1,8 @@
 /* Losses per example, their reductions, regularisers.
  *
  * Invariants
- * 1. A loss has one value per example: the last axis of the predictions is gone, the rows are still rows.
- * 2. An average divides each row before it is summed, so that what replicas add up is what one device would have added up. */
+ *  1. A loss has one value per example: it removes the last axis of the predictions and keeps the rows.
+ *  2. An average divides each row before it is summed, so that the sum over replicas equals the sum on one device. */
 #include "nn/loss.h"
 #include "core/dtype.h"
 #include "core/log.h"
@@ -65,7 +65,7 @@ static bool operands(lki_loss_id loss, const lk_loss_args *a)
     return a->predictions->shape.rank >= 1;
 }
 
-/* Labels as numbers of the predictions' type. */
+/* Labels converted to the predictions' type. */
 static lk_tensor *numbers(const lk_loss_args *a)
 {
     return a->labels->dtype == a->predictions->dtype ? a->labels : lk_cast(a->labels, a->predictions->dtype);
@@ -89,8 +89,8 @@ static void warn_of_probabilities(lki_loss_id loss, bool sigmoid)
                  lki_losses[loss].name, sigmoid ? "sigmoid" : "softmax");
 }
 
-/* Probabilities that are known to be a softmax or sigmoid: its input does as well, and nothing has to be clipped. Where they are
- * said to be logits, which they are not, the input of either is what is meant, as Keras on TensorFlow has it. */
+/* For probabilities that are the result of a softmax or sigmoid, its operand is used, and nothing has to be clipped. If such
+ * probabilities are declared as logits, which they are not, its operand is used too, as Keras does on TensorFlow. */
 static void look_through(lki_loss_id loss, lk_loss_args *a)
 {
     const bool said = a->from_logits == LK_ON, sigmoid = a->predictions->of_sigmoid;
@@ -106,7 +106,7 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
     look_through(LKI_LOSS_sparse_categorical_crossentropy, &a);
     lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
     if (lki_bad(logits)) return logits;
-    if (lki_is_float(labels->dtype)) /* what is not a number is not a class */
+    if (lki_is_float(labels->dtype)) /* NaN is not a class */
         labels = lk_cast(lk_where(lk_equal(labels, labels), labels, lki_like(labels, -1)), LK_I64);
     int rank = labels->shape.rank;
     if (rank == logits->shape.rank && rank && labels->shape.dim[rank - 1] == 1) labels = lk_squeeze(labels, LK_AXES(-1));
@@ -168,7 +168,8 @@ lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
     return last_mean(lk_sub(lk_add(e, lk_softplus(lk_mul(e, lki_like(e, -2)))), lki_like(e, 0.69314718055994530942)));
 }
 
-/* max(1 - y p, 0). Labels are -1 and 1, or 0 and 1; each by itself, so that a row's value does not depend on the rows beside it. */
+/* max(1 - y p, 0). Labels are -1 and 1, or 0 and 1; each is converted separately, so that a row's value does not depend on other
+ * rows. */
 static lk_tensor *margins(const lk_loss_args *a)
 {
     lk_tensor *y = numbers(a), *zero = lki_like(a->predictions, 0), *one = lki_like(a->predictions, 1);
@@ -183,7 +184,7 @@ lk_tensor *lk_nn_squared_hinge_kw(lk_loss_args a)
     return operands(LKI_LOSS_squared_hinge, &a) ? last_mean(lk_square(margins(&a))) : &lki_poison;
 }
 
-/* How far the best of the wrong classes is above the right one, less a margin of 1. */
+/* How much the best of the wrong classes exceeds the right one, plus a margin of 1. */
 lk_tensor *lk_nn_categorical_hinge_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_categorical_hinge, &a)) return &lki_poison;
@@ -214,14 +215,14 @@ lk_tensor *lk_nn_poisson_kw(lk_loss_args a)
     return last_mean(lk_sub(p, lk_mul(numbers(&a), lk_log(lk_add(p, lki_like(p, CLIP))))));
 }
 
-/* Of length 1; what is shorter than CLIP is made longer only so much, and zeros stay zeros. */
+/* Scaled to length 1; vectors shorter than CLIP are scaled by 1 / CLIP, and zeros stay zeros. */
 static lk_tensor *direction(lk_tensor *x)
 {
     lk_tensor *squares = lk_reduce_sum(lk_square(x), .axis = LK_AXES(-1), .keepdims = LK_ON);
     return lk_mul(x, lk_rsqrt(lk_maximum(squares, lki_like(x, CLIP * CLIP))));
 }
 
-/* The cosine of the angle between them, turned round: -1 is the best. */
+/* The cosine of the angle between them, negated: -1 is the best. */
 lk_tensor *lk_nn_cosine_similarity_kw(lk_loss_args a)
 {
     if (!operands(LKI_LOSS_cosine_similarity, &a)) return &lki_poison;
@@ -321,7 +322,7 @@ static bool average_operands(const lk_average_args *a)
     return true;
 }
 
-/* The size that was given, in either way; none: `*given` is false. */
+/* The size that was given, in one of two ways; if none, `*given` is false. */
 static bool size_given(const lk_average_args *a, bool *given, double *size)
 {
     *given = lki_integer_given(a->global_batch_size) || lki_number_given(a->batch_size);
@@ -341,7 +342,7 @@ static bool size_given(const lk_average_args *a, bool *given, double *size)
     return true;
 }
 
-/* Halves are calculated with in f32: weights, size and all. */
+/* For 16-bit floats the calculation is in f32: weights, size and all. */
 static lk_tensor *average_terms(const lk_average_args *a)
 {
     lk_tensor *loss = a->per_example_loss, *weights = a->sample_weight;
@@ -394,6 +395,6 @@ lk_tensor *lk_nn_l1(lk_tensor *w, double c)
 lk_tensor *lk_nn_l2(lk_tensor *w, double c)
 {
     if (!lki_usable("lk_nn_l2", "w", w)) return &lki_poison;
-    bool rows = w->rows.kind == LKI_ROWS; /* a sum over rows goes up the lane tree */
+    bool rows = w->rows.kind == LKI_ROWS; /* a sum over rows is added up the lane tree */
     return lk_mul(rows ? lk_reduce_sum(lk_square(w)) : lki_apply1(LKI_OP_sum_squares, NULL, w), lki_like(w, c));
 }

@@ -1,4 +1,4 @@
-/* What losses, metrics and batch statistics share: weights that fit values, and how many rows the whole batch has. */
+/* What losses, metrics and batch statistics share: weights of the right shape, and the number of rows of the whole batch. */
 #ifndef LKI_NN_LOSS_H
 #define LKI_NN_LOSS_H
 
@@ -14,12 +14,12 @@ typedef enum lki_loss_id { LK_LOSS_LIST(LKI_LOSS_ID) LKI_LOSS_COUNT } lki_loss_i
 typedef struct lki_loss_kind {
     const char *name;
     lk_tensor *(*values)(lk_loss_args args); /* lk_nn_<name> */
-    unsigned takes;                          /* which options: loss.c knows the bits */
+    unsigned takes;                          /* which options: bits of loss.c */
 } lki_loss_kind;
 
 extern const lki_loss_kind lki_losses[LKI_LOSS_COUNT];
 
-/* An error naming `call` for options this loss has not, or out of range. */
+/* An error naming `call` for options that this loss does not have, or that are out of range. */
 bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args *a);
 
 /* a / b, and 0 where b is 0. */
@@ -27,14 +27,14 @@ lk_tensor *lki_quotient(lk_tensor *a, lk_tensor *b);
 
 /* ---- weights and rows ---- */
 
-/* Weights of this type and as many axes: an axis of size 1 too many goes, missing ones are added after. */
+/* Weights of this type with this number of axes: one extra axis of size 1 is removed, missing ones are appended. */
 lk_tensor *lki_weights_of(lk_tensor *weights, lk_dtype dtype, int rank);
-lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values); /* of their type, as many axes as they have */
+lk_tensor *lki_weights_for(lk_tensor *weights, const lk_tensor *values); /* with the type and number of axes of the values */
 
-/* Weights that fit, one per value. */
+/* Weights broadcast to one per value. */
 lk_tensor *lki_weights_spread(lk_tensor *weights, lk_tensor *values);
 
-/* Entries of t's leading axis on all replicas together; -1: only they know, lki_count_everywhere() asks them. */
+/* Entries of t's leading axis on all replicas together; -1: only the replicas know, and lki_count_everywhere() asks them. */
 int64_t lki_batch_entries(const lk_tensor *t);
 
 /* The sum of every replica's `here`, as a scalar of the type of `like`. All replicas take part. */

@@ -1,16 +1,16 @@
-/* Normalisations. Batch statistics are sums over rows, so they go up the lane tree and do not depend on how the batch was shared
- * out.
+/* Normalisations. Batch statistics are sums over rows, so they are added up the lane tree and do not depend on how the batch was
+ * divided.
  *
  * Statistics of the whole batch, on several replicas:
  *
  *     x -> sum over rows -> combined: all replicas' sum -> / n -> mean -> replicated -> x - mean      and likewise the variance
  *
- * What lies between `combined` and `replicated` is the same on every replica, backwards too, so replicas only ever meet over a
+ * Values between `combined` and `replicated` are the same on every replica, also in the backward pass. So replicas only meet over a
  * plain sum over rows, and the bits are those of one device. For the same reason mean and variance are each used in one place: two
- * uses would mean two sums, added in another order.
+ * uses would be two sums, added in another order.
  *
- * Batch normalisation itself has ops of its own (ops.inc, batch_...), which do the same in two passes over the rows each way: sums
- * of x, x * x and 1 together, batch_moments as `combined`, then everything else. */
+ * Batch normalisation itself has separate ops (ops.inc, batch_...), which do the same in two passes over the rows in each
+ * direction: sums of x, x * x and 1 together, batch_moments as `combined`, then everything else. */
 #include "core/dtype.h"
 #include "core/rounding.h"
 #include "nn/loss.h"
@@ -23,7 +23,7 @@
 
 static double epsilon_of(const lk_norm_args *a) { return lki_number_or(a->epsilon, 0.001); }
 
-/* What only some normalisations take; `batch` or grouped. */
+/* Options that only some normalisations have; `batch` or grouped. */
 static bool options_fit(const char *call, const lk_norm_args *a, bool batch, bool grouped)
 {
     const char *odd = a->groups && !grouped                              ? "groups"
@@ -54,10 +54,10 @@ static lk_tensor *scale_of(lk_tensor *variance, const lk_norm_args *a)
 /* ---- batch normalisation ---- */
 
 typedef struct batch {     /* whose rows the statistics are taken over */
-    lki_replica *replicas; /* all of them; NULL: what is here */
-    lk_axes      axes;     /* all but the last */
+    lki_replica *replicas; /* all of them; NULL: statistics of this replica */
+    lk_axes      axes;     /* all except the last */
     double       count;    /* elements per channel, */
-    lk_tensor   *counted;  /* or, where only the replicas together know it: the same as a tensor */
+    lk_tensor   *counted;  /* or, if only the replicas together know it: the same as a tensor */
 } batch;
 
 static batch batch_of(const lk_norm_args *a)
@@ -95,7 +95,7 @@ static lk_tensor *mean_of(const batch *b, lk_tensor *x)
 
 static lk_tensor *as_used(const batch *b, lk_tensor *t) { return b->replicas ? lki_apply1(LKI_OP_replicated, NULL, t) : t; }
 
-/* A moving statistic after this batch; where nothing was seen it stays. */
+/* A moving statistic after this batch; it does not change if the batch was empty. */
 static lk_tensor *moved(const batch *b, lk_tensor *moving, lk_tensor *now, double momentum)
 {
     if (!b->counted && b->count == 0) return moving;
@@ -122,7 +122,7 @@ static bool batch_norm_operands(const lk_norm_args *a)
     return false;
 }
 
-/* With operands that broadcast, and types that are not summed in f64. */
+/* For operands that broadcast, and for types that are not summed in f64. */
 static lk_tensor *by_parts(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
 {
     *mean = mean_of(b, a->x);
@@ -148,8 +148,8 @@ static lk_tuple sums_of(const batch *b, lk_tensor *x)
     return lki_bad(sums) ? poisoned_statistics(true) : lk_unstack(sums, 0);
 }
 
-/* Mean and variance [2, channels] of the rows of all replicas. The ops that compute them are not recorded: their gradient is known.
- * Sums in f64 keep the digits of f32's variance at once; f64's are taken again, around the mean. */
+/* Mean and variance [2, channels] of the rows of all replicas. The ops that compute them are not recorded: the gradient is written
+ * directly. Sums in f64 keep enough digits for f32's variance in one pass; f64's is computed in a second pass, around the mean. */
 static lk_tensor *moments_of(const batch *b, lk_tensor *x)
 {
     lki_recording_pause();
@@ -169,12 +169,12 @@ static lk_tensor *moments_of(const batch *b, lk_tensor *x)
     return lki_apply3(LKI_OP_batch_moments, &attr, found, x, n);
 }
 
-/* y = (x - center) * scale + shift, where the center is the mean, but a constant to gradients, and the shift makes up for that:
+/* y = (x - center) * scale + shift. The center is the mean, but a constant for gradients; the shift compensates for that:
  *
  *     scale = gamma / deviation      shift = beta - (mean - center) * scale, which is beta
  *
- * So the gradients of scale and shift are plain sums over rows, which one pass makes; what follows from them for mean and deviation
- * is linear in them, which is what replicas may meet over. */
+ * So the gradients of scale and shift are plain sums over rows, which one pass computes. The gradients of mean and deviation are
+ * linear in them, which is what allows replicas to meet over them. */
 static lk_tensor *by_batch_ops(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
 {
     lk_tensor *found = moments_of(b, a->x);
@@ -208,7 +208,7 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
 
 /* ---- within a row ---- */
 
-/* One value per element of a row, or none at all. Others broadcast. */
+/* One value per element of a row, or none at all. Other shapes broadcast. */
 static bool per_element(const lk_tensor *t, const lk_tensor *x, int64_t width)
 {
     return !t || (!lki_bad(t) && t->dtype == x->dtype && t->shape.rank == 1 && t->shape.dim[0] == width);

@@ -1,14 +1,15 @@
-/* Optimisers: what each one keeps and the recipe of a step. All arithmetic is in update ops, which run at once or are recorded
- * while a function is traced; so this file is the same for eager and compiled steps.
+/* Optimisers: the state of each and the recipe of a step. All arithmetic is in update ops, which run at once or are recorded while
+ * a function is traced; so this file is the same for eager and compiled steps.
  *
  *     gradients -> mean of several calls -> clip -> per variable: decay, update -> moving averages -> constraints -> iteration += 1
  *
  * Invariants
- * 1. State is variables, named and ordered as Keras does: iteration, learning rate (unless there is a schedule), averages,
- *    accumulators, then the groups of slots of the algorithm, variable by variable within a group.
- * 2. The first apply fixes the variables; it makes all state, or none of it when something fails.
- * 3. A gradient made of rows (of an embedding) counts each row's own square, as Keras does: rows that meet in one entry add up in
- *    the gradient, and their squares add up in what stands for its square. Clipping and accumulation make it a plain one. */
+ *  1. State is variables, named and ordered as in Keras: iteration, learning rate (unless there is a schedule), averages,
+ *     accumulators, then the groups of slots of the algorithm, variable by variable within a group.
+ *  2. The first apply fixes the variables; it makes all state, or none of it if something fails.
+ *  3. In a gradient made of rows (of an embedding) each row counts with its own square, as in Keras: rows with the same entry are
+ *     added in the gradient, and their squares are added in what replaces its square. Clipping and accumulation turn it into a
+ *     plain gradient. */
 #include "nn/optimizer.h"
 #include "core/dtype.h"
 #include "core/error.h"
@@ -96,7 +97,7 @@ static bool refuse(const char *who, const char *what, double value, const char *
     return false;
 }
 
-/* A share: at least 0 and below 1; a small number: at least 0. */
+/* A share is at least 0 and below 1; a small number at least 0. */
 static bool is_share(const char *who, const char *what, lk_number n)
 {
     return (lki_number(n) >= 0 && lki_number(n) < 1) || refuse(who, what, lki_number(n), "at least 0 and below 1");
@@ -140,7 +141,7 @@ static bool common_is_valid(const char *who, const lki_optimizer_common *c)
     return true;
 }
 
-/* Take over a variable just made, at the end of the state. */
+/* Append a new variable to the state. */
 static lk_variable *keep_state(lk_optimizer *o, lk_variable *v)
 {
     if (!v || !lki_grow((void **)&o->state, &o->room, o->states + 1, sizeof *o->state)) return NULL;
@@ -202,7 +203,7 @@ static lk_optimizer *with_numbers(lk_optimizer *o, int flags, int count, const d
 
 #define WITH(o, flags, ...) with_numbers(o, flags, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
 
-/* Keep what it was made with, for files. */
+/* Keep its arguments, for files. */
 static lk_optimizer *described(lk_optimizer *o, lki_optimizer_id id, const void *args)
 {
     const lki_class *class = &lki_optimizer_classes[id];
@@ -361,7 +362,7 @@ static lk_status make_anew(lk_optimizer *o, int state, lk_variable **held)
     return LK_OK;
 }
 
-/* What there is of its state, iteration and rate, made where variables are made now. */
+/* Make its existing state again, iteration and rate, where variables are made now. */
 static lk_status move_in(lk_optimizer *o)
 {
     LKI_TRY(make_anew(o, 0, &o->iteration));
@@ -384,7 +385,7 @@ lk_status lk_optimizer_build(lk_optimizer *o, lk_variables variables)
         o->variable[i] = lki_retain(variables.item[i]);
         o->count = i + 1;
     }
-    lki_context before = lki_context_of_variable(o->variable[0]); /* slots belong where the variables do */
+    lki_context before = lki_context_of_variable(o->variable[0]); /* slots are made where the variables are */
     lk_status   status = !lki_same_memory(o->iteration->buffer->device, o->variable[0]->buffer->device) ? move_in(o) : LK_OK;
     if (status == LK_OK) status = state_new(o) ? lki_waiters_tell(&o->waiting, o) : LK_ENOMEM;
     lki_context_restore(&before);
@@ -404,7 +405,7 @@ lk_status lki_optimizer_adopt(lk_optimizer *o, lk_strategy *s)
 
 /* ---- a step ------------------------------------------------------------------------------------------------------------------ */
 
-/* The sum of the squares (sizes) of the rows that make up a gradient; NULL when it is not made of rows. */
+/* The sum of the squares (sizes) of the rows that make up a gradient; NULL if it is not made of rows. */
 static lk_tensor *squares_of(const lk_optimizer *o, lk_tensor *g)
 {
     if (lki_bad(g) || !g->slice_rows || o->kind->squares == LKI_NO_SQUARES) return NULL;
@@ -449,7 +450,7 @@ static lk_status lamb_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *ra
     return lki_update(LKI_OP_update_lamb, &o->attr, 5, src, 1, &w);
 }
 
-/* Over several calls: the mean with what was kept, of which only the last call of each round makes use. */
+/* Accumulation over several calls: the mean with the stored sum, which only the last call of each round uses. */
 static lk_status accumulate(lk_optimizer *o, int n, lki_gradient *g, lk_tensor *rate, lk_tensor *t)
 {
     for (int i = 0; i < n; i++) {
@@ -499,7 +500,7 @@ static lk_status average(lk_optimizer *o, lk_tensor *t)
     return LK_OK;
 }
 
-/* What a variable's constraint makes of it; as in Keras after everything else, and on every call. */
+/* Apply a variable's constraint; as in Keras after everything else, and on every call. */
 static lk_status constrain(const lk_optimizer *o, int n, const lki_gradient *g)
 {
     for (int i = 0; i < n; i++) {
@@ -572,7 +573,7 @@ static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables va
 
 /* ---- together with the other replicas ---- */
 
-typedef struct applying { /* what one replica brings */
+typedef struct applying { /* the argument of one replica */
     lk_optimizer *optimizer;
     lk_tuple      gradients;
     lk_variables  variables;
@@ -597,7 +598,7 @@ static lk_status check_alike(int count, void *const *everyones)
     return LK_OK;
 }
 
-/* Gradients that are said to be combined must be equal; those that are only traced give NaN where they are not. */
+/* Gradients that are declared as combined must be equal; if they are only traced and differ, the step gives NaN. */
 static lk_tensor *agreed(const lk_variable *v, int count, lk_tensor *const *item)
 {
     lki_attr attr = {.num = {.a = 1, .b = NAN}};
@@ -622,7 +623,7 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
     lk_tensor **total = lki_zalloc_array(n + count + 1, sizeof *total), **item = total + n;
     if (!total) return LK_ENOMEM;
     lk_status status = LK_OK;
-    for (int i = n - 1; i >= 0 && status == LK_OK; i--) { /* last layers first: theirs were ready first */
+    for (int i = n - 1; i >= 0 && status == LK_OK; i--) { /* last layers first: their gradients were ready first */
         for (int r = 0; r < count; r++)
             item[r] = lki_plain(((const applying *)everyones[r])->gradients.item[i]);
         if (!item[0]) continue;

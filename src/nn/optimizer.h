@@ -1,4 +1,4 @@
-/* Optimisers and schedules from the inside. */
+/* The internals of optimisers and schedules. */
 #ifndef LKI_NN_OPTIMIZER_H
 #define LKI_NN_OPTIMIZER_H
 
@@ -12,20 +12,20 @@ struct lk_schedule {
     lki_object object;
     lki_attr   attr; /* schedule */
     const lki_class *class;
-    lki_schedule_args args; /* it was made with, held */
+    lki_schedule_args args; /* its arguments, held */
 };
 
 enum { LKI_OPTIMIZER_SLOTS = 3 };
 
 typedef struct lki_gradient {
     lk_tensor *value;
-    lk_tensor *squares; /* NULL: those of value */
+    lk_tensor *squares; /* NULL: those of `value` */
     int        index;   /* of the variable */
 } lki_gradient;
 
 typedef lk_status lki_optimizer_step(lk_optimizer *o, const lki_gradient *g, lk_tensor *rate, lk_tensor *t);
 
-typedef enum lki_squaring { LKI_NO_SQUARES, LKI_SQUARES, LKI_SIZES } lki_squaring; /* LKI_SIZES: |g| takes the place of g*g */
+typedef enum lki_squaring { LKI_NO_SQUARES, LKI_SQUARES, LKI_SIZES } lki_squaring; /* LKI_SIZES: |g| replaces g*g */
 
 typedef struct lki_algorithm {
     const char         *name;
@@ -36,7 +36,7 @@ typedef struct lki_algorithm {
     struct {
         const char *name;
         int         group;
-        const char *list; /* what Keras calls all of them, in checkpoints */
+        const char *list; /* Keras' name for the list of them, in checkpoints */
     } slot[LKI_OPTIMIZER_SLOTS];
 } lki_algorithm;
 
@@ -47,8 +47,8 @@ typedef struct lki_optimizer_common {
 struct lk_optimizer {
     lki_object           object;
     const lki_algorithm *kind;
-    const lki_class *class;    /* NULL until it is described */
-    lki_optimizer_args   args; /* it was made with, held */
+    const lki_class *class;    /* NULL until it has a description */
+    lki_optimizer_args   args; /* its arguments, held */
     lki_optimizer_common set;
     lki_attr             attr;    /* update */
     unsigned             slots;   /* bit i: slot i of the algorithm is in use */
@@ -63,11 +63,11 @@ struct lk_optimizer {
     lki_waiters          waiting; /* for the slots */
 };
 
-/* The class of an optimiser and, unless `args` is NULL, a copy of what it would be made with now: its rate may have been set
+/* The class of an optimiser and, unless `args` is NULL, a copy of the arguments that would make it now: its rate may have been set
  * again. */
 const lki_class *lki_optimizer_class(const lk_optimizer *o, void *args);
 
-/* The variables of an optimiser under the names Keras keeps them by: "_iterations" is one, "_momentums" a list. */
+/* The variables of an optimiser with the names under which Keras stores them: "_iterations" is one, "_momentums" a list. */
 typedef struct lki_optimizer_group {
     const char         *name;
     bool                single;
@@ -78,7 +78,7 @@ typedef struct lki_optimizer_group {
 enum { LKI_OPTIMIZER_GROUPS = 10 };
 int lki_optimizer_groups(const lk_optimizer *o, lki_optimizer_group out[LKI_OPTIMIZER_GROUPS]);
 
-/* Who waits for its slots; NULL when they have been made. */
+/* The objects that wait for its slots; NULL if the slots exist. */
 lki_waiters *lki_optimizer_waiters(lk_optimizer *o);
 
 /* If it was made outside the scope of a strategy of GPUs and is not used yet, its state so far (iteration and rate) is created

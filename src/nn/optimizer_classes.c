@@ -1,4 +1,4 @@
-/* Optimisers and schedules as Keras files name them (optimizer_classes.h): a table of fields for each, keys in the order of
+/* Optimisers and schedules by their names in Keras files (optimizer_classes.h): a table of fields for each, keys in the order of
  * get_config(). */
 #include "nn/optimizer_classes.h"
 #include "core/error.h"
@@ -8,7 +8,7 @@
 /* ---- optimisers ---- */
 
 #define REAL_OR_NONE(A, member) LKI_FIELD(REAL, A, member, .none = true)
-/* Scaled up and down again, the gradients of float32 are what they were. */
+/* In float32 loss scaling has no effect: gradients are scaled up and down again. */
 #define LOSS_SCALE                                                                                                                 \
     {                                                                                                                              \
         .name = "loss_scale_factor", .type = LKI_FIELD_FIXED, .literal = "null", .left_out = true                                  \

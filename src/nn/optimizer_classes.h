@@ -1,4 +1,4 @@
-/* Optimisers and schedules as Keras files name them: their classes, and the arguments they were made with. */
+/* Optimisers and schedules by their names in Keras files: their classes and arguments. */
 #ifndef LKI_NN_OPTIMIZER_CLASSES_H
 #define LKI_NN_OPTIMIZER_CLASSES_H
 
@@ -29,7 +29,7 @@ typedef union lki_optimizer_args {
     lk_ftrl_args     ftrl;
 } lki_optimizer_args;
 
-/* As schedule.c makes them, in the order of lki_schedule_form. */
+/* The arguments for schedule.c, in the order of lki_schedule_form. */
 typedef struct lki_piecewise_args {
     lk_tensor *boundaries, *values; /* f64 */
 } lki_piecewise_args;

@@ -1,4 +1,4 @@
-/* What an optimiser says of itself: to programs, to Keras' files, to checkpoints. */
+/* The description of an optimiser: for programs, Keras' files, and checkpoints. */
 #include "core/dtype.h"
 #include "core/error.h"
 #include "nn/optimizer.h"

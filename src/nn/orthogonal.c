@@ -1,13 +1,12 @@
-/* Matrices with perpendicular rows of length 1 (initializer.h), out of normal numbers. Two definitions, distinguished by the shape
- * alone:
+/* Matrices with perpendicular rows of length 1 (initializer.h), from normal numbers. Two definitions, chosen by the shape alone:
  *
- *   small   Gram and Schmidt, in double: the Q of the decomposition of what was drawn into Q and R
- *   large   reflections, in float: as many vectors as there are rows, each of normal numbers from its own place on, reflect the
- *           axes one after the other (Stewart: The efficient generation of random orthogonal matrices, 1980). That is the Q of a
- *           matrix of normal numbers too, and it is made of matrix products: the reflections of BLOCK rows together are I - V T V',
- *           V their vectors and T a triangle (Schreiber and Van Loan: A storage-efficient WY representation, 1989).
+ *     small   Gram and Schmidt, in double: the Q of the QR decomposition of the drawn matrix
+ *     large   reflections, in float: as many vectors as there are rows, vector i of normal numbers from its element i on, reflect
+ *             the axes one after the other (Stewart: The efficient generation of random orthogonal matrices, 1980). That is the Q
+ *             of a matrix of normal numbers too, and it is computed by matrix products: the reflections of BLOCK rows together are
+ *             I - V T V', V their vectors and T a triangle (Schreiber and Van Loan: A storage-efficient WY representation, 1989).
  *
- * Products run on the kernels of the CPU, whose order of summation is one, so the bits do not depend on the machine. */
+ * Products run on the kernels of the CPU, which have one order of summation, so the bits do not depend on the machine. */
 #include "core/crew.h"
 #include "core/memory.h"
 #include "nn/initializer.h"
@@ -37,8 +36,8 @@ static void add_scaled(int64_t n, double *y, double c, const double *x)
         y[i] += c * x[i];
 }
 
-/* Gram and Schmidt, modified, twice: perpendicular to the last bits. It is the Q of the decomposition into Q and R that has a
- * positive diagonal in R, which Keras makes of any other by the signs of that diagonal. */
+/* Gram and Schmidt, modified, twice: perpendicular up to the last bits. The result is the Q of the QR decomposition with a positive
+ * diagonal in R; Keras gets the same by multiplying by the signs of that diagonal. */
 static void orthonormalize(int64_t count, int64_t length, double *v)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -80,7 +79,7 @@ typedef struct product {
     float       *c;
 } product;
 
-/* Calls its kernel, or, without scratch and results, says how much scratch that wants. */
+/* Calls its kernel or, without scratch and results, returns how much scratch it needs. */
 static size_t run_product(const product *p, void *scratch)
 {
     const lk_shape left = {2, {p->m, p->k}}, right = {2, {p->transposed ? p->n : p->k, p->transposed ? p->k : p->n}},
@@ -98,18 +97,18 @@ static size_t run_product(const product *p, void *scratch)
 
 typedef struct reflecting {
     int64_t count, length;
-    float  *drawn;    /* [count, length]: from its own place on, row i is the vector of reflection i; zeros before it */
-    float  *rows;     /* [count, length]: what the matrix becomes */
+    float  *drawn;    /* [count, length]: row i is the vector of reflection i, from its element i on; zeros before it */
+    float  *rows;     /* [count, length]: the resulting matrix */
     double *sign;     /* [count] */
     float  *triangle; /* [BLOCK, BLOCK] */
-    int64_t first;    /* reflection of the block that is applied, and */
-    int64_t many;     /* how many it has */
+    int64_t first;    /* first reflection of the current block, and */
+    int64_t many;     /* their number */
     int     threads;
-    float  *room[MOST_THREADS]; /* of each: [PANEL, length], [PANEL, BLOCK], [PANEL, BLOCK] */
+    float  *room[MOST_THREADS]; /* per thread: [PANEL, length], [PANEL, BLOCK], [PANEL, BLOCK] */
     void   *scratch[MOST_THREADS];
 } reflecting;
 
-/* Row i of what was drawn becomes the vector of length 1 that reflects it to axis i, and the sign is that of its R. */
+/* Row i of the drawn numbers becomes the vector of length 1 that reflects it to axis i; the sign is that of its R. */
 static void make_vector(const reflecting *r, int64_t i)
 {
     float *x = r->drawn + i * r->length, *end = x + r->length;
@@ -134,8 +133,8 @@ static double square_of(const float *x, int64_t from, int64_t end)
     return sum;
 }
 
-/* T of a block, from the products of its vectors with each other: on the diagonal 2 over the square of a length, which is 1 but for
- * the rounding of elements; the rest of column j is -T[j][j] times T of those before times their products with j. */
+/* T of a block, from the products of its vectors with each other. The diagonal is 2 over the square of a length, which is 1 up to
+ * the rounding of elements. The rest of column j is -T[j][j] times the T of earlier columns times their products with j. */
 static void make_triangle(const reflecting *r)
 {
     const int64_t n = r->many;
@@ -156,7 +155,7 @@ static void make_triangle(const reflecting *r)
         r->triangle[i] = (float)t[i / n][i % n];
 }
 
-/* Some rows of the matrix, reflected: less their products with V, by T, by V'. */
+/* Some rows of the matrix, reflected: minus their products with V, times T, times V'. */
 static void reflect_panel(const reflecting *r, float *rows, int64_t count, int thread)
 {
     const float *v = r->drawn + r->first * r->length;
@@ -168,7 +167,7 @@ static void reflect_panel(const reflecting *r, float *rows, int64_t count, int t
         rows[i] -= less[i];
 }
 
-/* Rows before those of the block stay as they are. */
+/* Rows before those of the block do not change. */
 static void reflect_some(void *arg, int thread)
 {
     const reflecting *r = arg;
@@ -195,7 +194,7 @@ static void reflect(reflecting *r)
 
 /* ---- large: memory ---- */
 
-/* What the products of full and of last blocks and panels want, whichever wants most. */
+/* The largest scratch of the products of full and of last blocks and panels. */
 static size_t most_scratch(const reflecting *r)
 {
     const int64_t blocks[2] = {lki_min(BLOCK, r->count), lki_max(1, r->count % BLOCK)};
@@ -256,7 +255,7 @@ static lk_status make_large(int64_t rows, int64_t columns, double gain, float *v
 
 /* ---- either ---- */
 
-/* More than that many steps take Gram and Schmidt over a second. */
+/* With more steps than this, Gram and Schmidt takes more than a second. */
 static bool is_large(int64_t count, int64_t length) { return count && length > ((int64_t)1 << 30) / count / count; }
 
 lk_status lki_orthogonal(int64_t rows, int64_t columns, double gain, float *values)

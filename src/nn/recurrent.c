@@ -1,5 +1,5 @@
-/* Recurrent layers, step by step: LSTM, GRU and the simple one share the loop over time, the mask, what is dropped and what is
- * returned; a cell is one function. The input's product with the kernel is taken for all steps at once. */
+/* Recurrent layers, step by step: LSTM, GRU and the simple one share the loop over time, the mask, dropout and what is returned; a
+ * cell is one function. The input's product with the kernel is computed for all steps at once. */
 #include "core/memory.h"
 #include "op/gradient.h"
 #include <lockstep/nn.h>
@@ -23,7 +23,7 @@ typedef struct run { /* one call */
     const form        *form;
     const lk_rnn_args *a;
     int64_t            units;
-    lk_tensor         *kept[MOST_GATES]; /* what each gate sees of the state before; NULL: nothing is dropped */
+    lk_tensor         *kept[MOST_GATES]; /* dropout masks of the previous state, per gate; NULL: nothing is dropped */
 } run;
 
 static lk_tensor *columns(lk_tensor *t, int64_t from, int64_t count)
@@ -46,7 +46,7 @@ static lk_tensor *gate(const run *r, lk_tensor *x)
     return lk_activate(x, r->a->recurrent_activation ? r->a->recurrent_activation : LK_SIGMOID);
 }
 
-/* The state before times the recurrent kernel, for some of the gates. */
+/* The previous state times the recurrent kernel, for some of the gates. */
 static lk_tensor *from_state(const run *r, lk_tensor *h, int first, int count)
 {
     lk_tensor *recurrent = r->a->recurrent, *part[MOST_GATES];
@@ -92,7 +92,7 @@ static state simple_cell(const run *r, lk_tensor *x, state s)
 static const form LSTM = {"lk_nn_lstm", 4, lstm_cell}, GRU = {"lk_nn_gru", 3, gru_cell},
                   SIMPLE = {"lk_nn_simple_rnn", 1, simple_cell};
 
-/* ---- what may be asked for ---- */
+/* ---- options ---- */
 
 static bool shaped(const char *call, const char *name, const lk_tensor *t, int64_t rows, int64_t columns)
 {
@@ -145,13 +145,13 @@ static bool operands_fit(const char *call, const lk_rnn_args *a, int gates)
 
 /* ---- over time ---- */
 
-/* 0 where an entry is dropped, else more than 1, the same for all steps; which ones follows from the stream and the row. */
+/* 0 where an entry is dropped, else more than 1, the same for all steps; which entries depends on the stream and the row. */
 static lk_tensor *kept_of(const run *r, lk_tensor *like, double rate, int call)
 {
     return lk_nn_dropout(filled_like(like, 1), rate, .stream = r->a->stream, .iteration = r->a->iteration, .call = call);
 }
 
-/* As Keras does it: one mask for all gates, unless the state drops entries too. */
+/* As in Keras: one mask for all gates, unless the state has dropout too. */
 static lk_tensor *gates_of_inputs(const run *r, lk_tensor *x, lk_tensor *bias)
 {
     lk_tensor *kernel = r->a->kernel, *part[MOST_GATES];

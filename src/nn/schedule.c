@@ -1,5 +1,5 @@
-/* Learning-rate schedules: a form and its numbers. The arithmetic is the kernel's (kernel/update.h), so that asking for a rate,
- * an eager step and a compiled step give the same one. */
+/* Learning-rate schedules: a formula and its numbers. The arithmetic is the kernel's (kernel/update.h), so a query of the rate, an
+ * eager step and a compiled step all compute the same one. */
 #include "core/error.h"
 #include "core/rounding.h"
 #include "nn/optimizer.h"
@@ -33,7 +33,7 @@ static lk_schedule *schedule_new(lki_schedule_form form, const void *args, int c
 
 #define NEW(form, ...) schedule_new(form, &a, 0, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
 
-enum { RATE = 1, STAIRS = 2, POLYNOMIAL = 4, ALPHA = 8, WARMUP = 16, RESTARTS = 32 }; /* what a schedule takes */
+enum { RATE = 1, STAIRS = 2, POLYNOMIAL = 4, ALPHA = 8, WARMUP = 16, RESTARTS = 32 }; /* the options of a schedule */
 
 static bool options_fit(const char *who, const lk_decay_args *a, unsigned takes)
 {

@@ -1,4 +1,4 @@
-/* Applying an op: check, run or trace, record. The second of the three calls from a public op to its kernel. */
+/* Applying an op: check, run or trace, record. The second of three stages from a public op to its kernel. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -57,7 +57,7 @@ void lki_tracer_set(lki_tracer *t) { tracer = t; }
 
 lki_tracer *lki_tracer_current(void) { return tracer; }
 
-/* ---- what this thread is to a strategy (replica.h) ---- */
+/* ---- the replica of this thread (replica.h) ---- */
 
 static _Thread_local lki_replica       *replica;
 static _Thread_local int                replicas = 1;
@@ -163,7 +163,7 @@ static lk_tensor *number_in(lk_tensor *t, lk_dtype dtype)
     return &lki_poison;
 }
 
-/* A plain number takes the type of the operand it meets. */
+/* A plain number takes the type of the other operand. */
 static void adapt_numbers(int nsrc, lk_tensor **src)
 {
     const lk_tensor *strong = NULL;
@@ -174,7 +174,7 @@ static void adapt_numbers(int nsrc, lk_tensor **src)
             src[i] = number_in(src[i], strong->dtype);
 }
 
-/* Sums run in f32: where a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so
+/* Sums run in f32: if a slot has no kernel for f16 and bf16, operands are widened and results rounded. Both casts are ops, so
  * gradients pass through them. */
 static bool wants_widening(lki_op op, int nsrc, lk_tensor *const *src)
 {
@@ -199,7 +199,7 @@ static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_te
     return out[0];
 }
 
-/* Mirrored values count as their first copy. */
+/* A mirrored value is replaced by its first copy. */
 static bool any_mirrored(int nsrc, lk_tensor *const *src)
 {
     for (int i = 0; i < nsrc; i++)
@@ -220,7 +220,7 @@ static lk_tensor *apply_plain(lki_op op, const lki_attr *attr, int nsrc, lk_tens
 
 /* ---- to tensors ---- */
 
-/* While tracing, an op whose operands are all known already runs at once: its result is a constant of the graph. */
+/* While tracing, an op whose operands are all constants runs at once: its result is a constant of the graph. */
 static bool is_traced(int nsrc, lk_tensor *const *src)
 {
     for (int i = 0; i < nsrc; i++)

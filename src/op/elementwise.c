@@ -1,4 +1,4 @@
-/* Element-wise functions: the primitive ones by their line of ops.inc, the others built from them. */
+/* Element-wise functions: the primitive ones by their line in ops.inc, the others composed of those. */
 #include "core/dtype.h"
 #include "op/gradient.h"
 #include "op/infer.h"
@@ -92,13 +92,13 @@ lk_tensor *lk_add_n(lk_tuple terms)
 
 /* ---- activations ---- */
 
-/* At a tie the gradient goes to the first operand: none flows at 6, as in TensorFlow. */
+/* If the operands are equal, the gradient goes to the first: it is 0 at 6, as in TensorFlow. */
 lk_tensor *lk_relu6(lk_tensor *x) { return lk_minimum(lki_like(x, 6), lk_relu(x)); }
 
 lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha) { return lki_apply1(LKI_OP_leaky_relu, &(lki_attr){.num = {.a = alpha}}, x); }
 
-/* Each branch sees only its own side, so that an overflow of the other cannot turn a gradient into NaN; at 0 the positive one
- * counts. */
+/* Each branch only sees values of its side, so that an overflow in the other cannot turn a gradient into NaN; 0 belongs to the
+ * positive side. */
 lk_tensor *lk_elu(lk_tensor *x, double alpha)
 {
     lk_tensor *zero = lki_like(x, 0);

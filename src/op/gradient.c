@@ -1,8 +1,8 @@
 /* Gradient rules, one short function per rule named in ops.inc, in the order of that list. Every rule is written with ops, so
  * gradients can be recorded, traced and differentiated again.
  *
- * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient that arrived for result i; GIVE(i, expr) hands operand i its
- * gradient, computed only if it is asked for. */
+ * In a rule: X(i) operand i, Y(i) result i, DY(i) the gradient of result i; GIVE(i, expr) sets the gradient of operand i; expr is
+ * computed only if that gradient is requested. */
 #include "op/gradient.h"
 #include "core/dtype.h"
 #include "op/infer.h"
@@ -28,8 +28,8 @@ static lk_tensor *add(lk_tensor *a, lk_tensor *b) { return lk_add(a, b); }
 static lk_tensor *sub(lk_tensor *a, lk_tensor *b) { return lk_sub(a, b); }
 static lk_tensor *mul(lk_tensor *a, lk_tensor *b) { return lk_mul(a, b); }
 static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
-/* One row is as many as an operand without rows may have along its leading axis: still a sum over rows, of one here and of others
- * elsewhere. */
+/* A batch of one row has the same leading size as an operand without rows, so shapes cannot distinguish them; still reduce over
+ * rows, because other replicas may have more. */
 static lk_tensor *to(lk_tensor *t, const lk_tensor *like)
 {
     if (lki_sums_pixels(t, &like->shape)) t = t->pooled->d; /* the same numbers without the zeros between them */
@@ -59,8 +59,8 @@ RULE(tanh) { GIVE(0, lki_apply2(LKI_OP_tanh_grad, NULL, DY(0), Y(0))); }
 RULE(sigmoid) { GIVE(0, lki_apply2(LKI_OP_sigmoid_grad, NULL, DY(0), Y(0))); }
 RULE(erf) { GIVE(0, mul(DY(0), mul(NUMBER(1.12837916709551257390), lk_exp(lk_neg(lk_square(X(0))))))); }
 RULE(softplus) { GIVE(0, mul(DY(0), lk_sigmoid(X(0)))); }
-/* Of what was max pooled, only the cells that won have a gradient, and there y is the pooled y: relu comes first, on the pooled
- * gradient. */
+/* If x was max pooled, only the cells that won have a gradient, and there y equals the pooled y: so relu's gradient is applied to
+ * the pooled gradient first. */
 RULE(relu)
 {
     const lki_pooled *p = lki_pooled_of(DY(0), Y(0));
@@ -115,7 +115,7 @@ RULE(mod) /* a - floor(a / b) * b */
 RULE(pow)
 {
     GIVE(0, to(mul(DY(0), mul(X(1), lk_pow(X(0), sub(X(1), NUMBER(1))))), X(0)));
-    if (b->need[1]) { /* where the base is not positive the logarithm is left out, as TensorFlow does */
+    if (b->need[1]) { /* if the base is not positive, the logarithm counts as 0, as in TensorFlow */
         lk_tensor *positive = lk_greater(X(0), NUMBER(0));
         lk_tensor *log = lk_where(positive, lk_log(lk_where(positive, X(0), NUMBER(1))), NUMBER(0));
         b->dx[1] = to(mul(DY(0), mul(Y(0), log)), X(1));
@@ -154,7 +154,7 @@ RULE(where)
 
 /* ---- reductions ---- */
 
-/* A result of a reduction, with the reduced axes back as axes of size 1. */
+/* A result of a reduction, with the reduced axes restored as axes of size 1. */
 static lk_tensor *kept(lki_backward *b, lk_tensor *t)
 {
     lk_shape s = X(0)
@@ -173,7 +173,7 @@ RULE(reduce_max)
     GIVE(0, mul(hit, kept(b, divide(DY(0), hits))));
 }
 
-RULE(reduce_prod) /* the product of the others: safe where elements are zero */
+RULE(reduce_prod) /* the product of the other elements: correct if some are zero */
 {
     lk_tensor *zero = lk_equal(X(0), NUMBER(0)), *one = NUMBER(1);
     lk_tensor *rest = lk_where(zero, one, X(0));
@@ -212,12 +212,12 @@ RULE(softmax_grad) /* of (dy, y) */
     GIVE(1, sub(mul(DY(0), sub(X(0), row_sum(mul(X(0), X(1))))), mul(X(0), row_sum(mul(DY(0), X(1))))));
 }
 
-/* Layer normalisation. With h = (x - mean) * r, what comes out but for gamma and beta, and n elements in a row,
+/* Layer normalisation. With h = (x - mean) * r, which is the result before gamma and beta, and n elements in a row,
  *
  *     P(v) = r * (v - sum(v) / n - h * sum(v * h) / n)
  *
- * is how h moves with x and, being symmetric, how gradients go back. Mean and r are results only for the sake of these ops: what
- * they owe to x is in the gradients for x. */
+ * is the derivative of h with respect to x and, being symmetric, also maps gradients back. Mean and r are results only because
+ * these ops need them: how they depend on x is included in the gradients for x. */
 static lk_tensor *norm_back(lk_tensor *v, lk_tensor *x, lk_tensor *gamma, lk_tensor *mean, lk_tensor *r)
 {
     lk_tensor *out = NULL;
@@ -231,7 +231,7 @@ static lk_tensor *row_mean(lk_tensor *x)
     return divide(row_sum(x), lki_like(x, (double)lki_max(1, x->shape.dim[x->shape.rank - 1])));
 }
 
-/* h and r as functions of x, so that their own gradients are right; the epsilon is what makes r the one that was recorded. */
+/* h and r as functions of x, so that their own gradients are right; the epsilon is chosen so that r equals the recorded one. */
 static lk_tensor *normalized(lk_tensor *x, lk_tensor *recorded, lk_tensor **r)
 {
     lk_tensor *centered = sub(x, row_mean(x)), *variance = row_mean(lk_square(centered));
@@ -264,7 +264,7 @@ RULE(layer_norm_grad_x) /* of (dy, x, gamma, mean, r): P(dy * gamma) */
         GIVE(0, mul(back, X(2)));
         GIVE(2, to(mul(back, X(0)), X(2)));
     }
-    if (b->need[1]) { /* through h, and through the r in front */
+    if (b->need[1]) { /* through h, and through the factor r */
         lk_tensor *wide, *g = mul(X(0), X(2)), *h = normalized(x, r, &wide);
         lk_tensor *share = divide(wide, NUMBER((double)lki_max(1, x->shape.dim[x->shape.rank - 1])));
         lk_tensor *through = lk_neg(mul(share, add(mul(row_sum(mul(g, h)), v), mul(row_sum(mul(v, h)), g))));
@@ -402,7 +402,7 @@ RULE(gather)
     ->shape;
     GIVE(0, lki_apply2(LKI_OP_gather_grad, &attr, DY(0), X(1)));
     lk_tensor *g = b->dx[0];
-    if (attr.scan.axis == 0 && !lki_bad(g)) { /* optimisers may ask which rows it was made of */
+    if (attr.scan.axis == 0 && !lki_bad(g)) { /* optimisers may ask which rows the gradient was made of */
         g->slice_rows = lki_retain(DY(0));
         g->slice_ids = lki_retain(X(1));
     }
@@ -490,8 +490,8 @@ RULE(conv2d)
     GIVE(1, windowed3(b, LKI_OP_conv2d_pool_grad_w, X(1), X(0), p->d, p->cell));
 }
 
-/* The pooled d's gradient where `cell` is: of the convolution of (x, w), the elements the cells name. Rows and columns the pool
- * left out are not made. */
+/* The gradient of the pooled d at its cells: the elements that `cell` selects of the convolution of (x, w). Rows and columns that
+ * the pool left out are not computed. */
 static lk_tensor *picked(lki_backward *b, lk_tensor *x, lk_tensor *w, lk_tensor *cell)
 {
     lki_attr attr = *b->attr, pool = {.window = {{2, 2}, {2, 2}, {1, 1}, {0, 0}}};
@@ -529,7 +529,7 @@ RULE(all_reduce)
     GIVE(0, r && r->all_reduce ? r->all_reduce(r, b->attr->num.a != 0, DY(0)) : DY(0));
 }
 
-/* The sum of what arrived everywhere, and of it the part that came from here. */
+/* The sum of the gradients of all replicas, and the part of it for this replica's operand. */
 RULE(all_gather)
 {
     lki_replica *r = lki_replica_current();
@@ -540,8 +540,9 @@ RULE(all_gather)
     GIVE(0, lki_apply1(LKI_OP_slice, &attr, sum));
 }
 
-/* A sum over the replicas whose gradient is complete when it arrives, and where it is completed: what lies between the two is the
- * same on all of them, so the replicas meet over the plain sum over rows and nothing is rounded in between. */
+/* A sum over the replicas whose gradient is already the same on all of them, and the op at which the gradient is completed
+ * (`replicated`). The values between the two are the same on all replicas. So the replicas meet over the plain sum over rows, and
+ * nothing is rounded in between. */
 RULE(combined) { GIVE(1, lk_identity(DY(0))); }
 
 RULE(replicated)

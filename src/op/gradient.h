@@ -1,4 +1,4 @@
-/* Gradient rules: how the gradient of an op's results becomes that of its operands, written with ops, so that it can itself be
+/* Gradient rules: the gradients of an op's operands from those of its results, written with ops, so that they can themselves be
  * recorded, differentiated again, traced and planned. */
 #ifndef LKI_OP_GRADIENT_H
 #define LKI_OP_GRADIENT_H
@@ -11,9 +11,9 @@ typedef struct lki_backward {
     int               nsrc, ndst;
     lk_tensor *const *src;
     lk_tensor *const *dst;
-    lk_tensor *const *dy;   /* per result; NULL: no gradient arrived */
-    const bool       *need; /* per operand: is its gradient asked for */
-    lk_tensor       **dx;   /* per operand, NULL at first: what the rule fills in */
+    lk_tensor *const *dy;   /* per result; NULL: it has no gradient */
+    const bool       *need; /* per operand: whether its gradient is requested */
+    lk_tensor       **dx;   /* per operand, NULL at first: the rule fills it in */
 } lki_backward;
 
 typedef void lki_gradient_fn(lki_backward *b);
@@ -27,7 +27,7 @@ lk_tensor *lki_reduce_to(lk_tensor *t, const lk_shape *shape);
 /* A scalar constant of x's type. */
 lk_tensor *lki_like(const lk_tensor *x, double value);
 
-/* lk_slice() with lists as they are inside. */
+/* lk_slice() with lists as lki_axes. */
 lk_tensor *lki_slice(lk_tensor *x, const lki_axes *begin, const lki_axes *size);
 
 #endif

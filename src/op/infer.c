@@ -1,5 +1,5 @@
-/* Shape rules: what an op's results look like, and what is wrong with its operands if they do not fit. Each rule is one function,
- * named in ops.inc; every message names the op, its operands with shapes and types, and what would have been right. */
+/* Shape rules: types and shapes of an op's results, and the error if its operands do not fit. Each rule is one function, named in
+ * ops.inc; every message names the op, its operands with shapes and types, and what would have been right. */
 #include "op/infer.h"
 #include "core/names.h"
 #include "kernel/matrix.h"
@@ -122,7 +122,7 @@ static lk_status shape_last_two(lki_infer *f)
 
 /* ---- layer normalisation ---- */
 
-/* Operand i is one value per element of the last axis (or, `per_row`, per row) of `x`. */
+/* Operand i has one value per element of the last axis (or, `per_row`, per row) of `x`. */
 static bool fits_rows(const lki_infer *f, int i, const lk_tensor *x, bool per_row)
 {
     lk_shape row = axes_of(x, 0, x->shape.rank - 1), last = axes_of(x, x->shape.rank - 1, x->shape.rank);
@@ -140,7 +140,7 @@ static lk_status shape_norm(lki_infer *f)
     return shape_same(f);
 }
 
-/* dy and x alike, statistics per row. */
+/* dy and x have the same type and shape, statistics are per row. */
 static lk_status check_norm(lki_infer *f, int mean)
 {
     LKI_TRY(shape_last_two(f));

@@ -1,11 +1,12 @@
-/* What an op's result will look like, worked out before anything runs: shapes and types (shape rules, infer.c), and what the rows
- * of the batch become (lane rules, lane.c).
+/* The results of an op, inferred before it runs: types and shapes (shape rules, infer.c), and what their rows mean (lane rules,
+ * lane.c).
  *
- * A lane rule also says how the op may be cut:
- *   EACH   every row of the result depends on the same row of the operands in `cut` (bit i: operand i is cut along its leading
- *          axis) and on all of the others; it can run lane by lane.
- *   SUM    the result is a sum over the rows of the operands in `cut`; it runs lane by lane and up the tree.
- *   WHOLE  neither; it runs once, over everything. */
+ * A lane rule also says how the op may be divided:
+ *
+ *     EACH    every row of the result depends on the same row of the operands in `cut` (bit i: operand i is divided along its
+ *             leading axis) and on all of the others; it can run lane by lane
+ *     SUM     the result is a sum over the rows of the operands in `cut`; it runs lane by lane and up the tree
+ *     WHOLE   neither; it runs once, over everything */
 #ifndef LKI_OP_INFER_H
 #define LKI_OP_INFER_H
 
@@ -28,7 +29,7 @@ typedef struct lki_infer {
     lk_dtype dtype[2];
     lki_rows rows; /* of every result */
     lki_mode mode;
-    uint64_t cut; /* EACH and SUM; operands past 63 are all cut */
+    uint64_t cut; /* EACH and SUM; operands after the 63rd are all divided */
 } lki_infer;
 
 typedef lk_status lki_shape_fn(lki_infer *f);

@@ -1,5 +1,5 @@
-/* Lane rules: what becomes of the rows of the batch in an op, and how the op may be cut (infer.h). Each rule is one function, named
- * in ops.inc. Where rows can no longer be followed, the result is LOCAL and LOCKSTEP_VERBOSE=lanes says so. */
+/* Lane rules: what the rows of the batch become in an op, and how the op may be divided (infer.h). Each rule is one function, named
+ * in ops.inc. If rows can no longer be tracked, the result is LOCAL, and LOCKSTEP_VERBOSE=lanes reports it. */
 #include "core/log.h"
 #include "op/infer.h"
 #include "op/origin.h"
@@ -34,7 +34,7 @@ static void sum(lki_infer *f, const lki_rows *rows, uint64_t cut)
     f->cut = cut;
 }
 
-/* No operand is rows, or they cannot be followed: one run over everything. `linear`: a sum over rows stays one. */
+/* No operand has rows, or they cannot be tracked: one run over everything. `linear`: a sum over rows stays one. */
 static void whole(lki_infer *f, bool linear)
 {
     lki_row_kind kind = LKI_UNIFORM;
@@ -60,7 +60,7 @@ static void whole(lki_infer *f, bool linear)
                  lki_op_name(f->op));
 }
 
-/* Element-wise with broadcasting: rows stay rows where they are the leading axis of the result. */
+/* Element-wise with broadcasting: rows stay rows if they are the leading axis of the result. */
 static void elementwise(lki_infer *f, bool linear)
 {
     const lk_shape *out = &f->shape[0];
@@ -93,7 +93,7 @@ RULE(linear) /* f(a + b) = f(a) + f(b) in all operands together: a sum over rows
     elementwise(f, all);
 }
 
-RULE(scale) /* a product or quotient: linear in the first operand, and in the second of a product, when the other is uniform */
+RULE(scale) /* a product or quotient: linear in the first operand, and in the second of a product, if the other is uniform */
 {
     bool first = f->src[1]->rows.kind == LKI_UNIFORM;
     bool second = f->op == LKI_OP_mul && f->src[0]->rows.kind == LKI_UNIFORM;
@@ -117,7 +117,7 @@ RULE(mark)
          1);
 }
 
-/* Operand 0 is cut, the others (weights) are not. */
+/* Operand 0 is divided, the others (weights) are not. */
 RULE(first)
 {
     for (int i = 1; i < f->nsrc; i++)
@@ -129,7 +129,7 @@ RULE(first)
     else whole(f, false);
 }
 
-/* All operands have the same leading axis and are cut together. */
+/* All operands have the same leading axis and are divided together. */
 RULE(together)
 {
     const lki_rows *rows = NULL;
@@ -146,7 +146,7 @@ RULE(together)
     else whole(f, false);
 }
 
-/* Operands 0 and 1 have the same leading axis and are cut together, the others (weights) are not. */
+/* Operands 0 and 1 have the same leading axis and are divided together, the others (weights) are not. */
 RULE(pair)
 {
     const lki_rows *rows = NULL;
@@ -213,7 +213,7 @@ RULE(last_two)
     else whole(f, f->src[1]->rows.kind == LKI_UNIFORM);
 }
 
-/* The operands of a gradient of layer_norm: all but gamma have the leading axis of dy. `gamma`: its place, or -1. */
+/* The operands of a gradient of layer_norm: all except gamma have the leading axis of dy. `gamma`: its index, or -1. */
 static bool norm_rows(const lki_infer *f, int gamma, const lki_rows **rows)
 {
     *rows = NULL;
@@ -231,7 +231,7 @@ RULE(norm)
     else whole(f, false);
 }
 
-/* Linear in dy where the others are uniform. */
+/* Linear in dy if the others are uniform. */
 static void whole_norm(lki_infer *f)
 {
     bool linear = true;
@@ -278,7 +278,7 @@ RULE(batch_grad_x)
     else whole(f, false);
 }
 
-/* Statistics are those of the whole batch, the same on every replica; attr num.a: each replica has its own. */
+/* Statistics are those of the whole batch, the same on every replica; attr num.a: separate for each replica. */
 RULE(moments)
 {
     lki_lane_met(f);
@@ -366,7 +366,7 @@ RULE(gather_grad)
     else whole(f, false);
 }
 
-/* Rows in, rows out, where the op says it works row by row; operands without as many rows are there for all of them. */
+/* Rows in, rows out, if the op declares that it works row by row; operands with another number of rows are passed to every call. */
 RULE(user)
 {
     const lki_rows *rows = NULL;
@@ -421,14 +421,14 @@ RULE(update)
     f->rows = (lki_rows){0};
 }
 
-/* A replica's share of something uniform; of anything else, a quotient. */
+/* A replica's share of a uniform value; for other values a quotient. */
 RULE(share)
 {
     lki_lane_scale(f);
     if (f->rows.kind == LKI_UNIFORM && f->mode == LKI_WHOLE) f->rows.kind = LKI_MIXED;
 }
 
-/* What replicas made together is the same on all of them. */
+/* A value that replicas computed together is the same on all of them. */
 RULE(met)
 {
     f->mode = LKI_WHOLE;
@@ -436,7 +436,7 @@ RULE(met)
     f->rows = (lki_rows){0};
 }
 
-/* Rows that are not the replica's lanes are one sum: several replicas would meet in a lane. */
+/* Rows that are not the replica's lanes are one sum: otherwise several replicas would write one lane. */
 RULE(lane_add)
 {
     lki_lane_update(f);

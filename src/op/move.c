@@ -18,7 +18,7 @@ lk_tensor *lk_reshape(lk_tensor *x, lk_shape shape)
             return lki_refuse(LK_ESHAPE, "lk_reshape: %s to %s: only one size may be -1", lki_shape_text(&x->shape, a),
                               lki_shape_text(&shape, b));
         if (shape.dim[i] == -1) open = i;
-        else if (!lki_size_try_mul(known, shape.dim[i], &known)) known = -1; /* more than there can be */
+        else if (!lki_size_try_mul(known, shape.dim[i], &known)) known = -1; /* more elements than are possible */
     }
     int64_t size = lki_shape_size(&x->shape);
     if (open >= 0 && known == 0)
@@ -113,7 +113,7 @@ lk_tensor *lki_slice(lk_tensor *x, const lki_axes *begin, const lki_axes *size)
     return lki_apply1(LKI_OP_slice, &attr, x);
 }
 
-/* One axis of a strided slice: where it begins and how many entries it has, by NumPy's rules. */
+/* One axis of a strided slice: its begin and its number of entries, by NumPy's rules. */
 static int64_t slice_axis(int64_t n, int64_t begin, int64_t end, int64_t stride, bool all_begin, bool all_end, int64_t *first)
 {
     int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
@@ -251,7 +251,7 @@ static lk_tensor *part_of(lk_tensor *x, int axis, int64_t from, int64_t count)
     return lki_slice(x, &begin, &size);
 }
 
-/* More entries than one op has results for are cut into stretches first. */
+/* An axis with more entries than an op can have results is first divided into stretches. */
 lk_tuple lk_unstack(lk_tensor *x, int axis)
 {
     if (!usable("lk_unstack", x)) return lki_tuple_new(0, NULL);

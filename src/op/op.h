@@ -1,8 +1,8 @@
 /* Ops: one line of ops.inc each, and the two ways to apply one: to tensors (the result is a new tensor) and to variables (in
  * place).
  *
- * Both check shapes and types, then either run the kernel at once or, while a function is traced, add a node to its graph; either
- * way active tapes record it. This is the second of the three calls from a public op to its kernel. */
+ * Both check shapes and types, then either run the kernel at once or, while a function is traced, add a node to its graph. In both
+ * cases active tapes record the op. This is the second of three stages from a public op to its kernel. */
 #ifndef LKI_OP_OP_H
 #define LKI_OP_OP_H
 
@@ -23,13 +23,14 @@ const char *lki_op_name(lki_op op);
  * returned. */
 lk_tensor *lki_apply(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst);
 
-/* Can `t`, the argument `name` of `call`, be used? NULL is reported; poison is not, because its error was reported before. */
+/* True if `t`, the argument `name` of `call`, can be used. NULL is reported; poison is not, because its error was reported
+ * before. */
 bool lki_usable(const char *call, const char *name, const lk_tensor *t);
 
-/* Tell a mistake; gives the poisoned tensor, so that a function can end in `return lki_refuse(LK_ESHAPE, "...", ...)`. */
+/* Report an error; returns the poisoned tensor, so that a function can end in `return lki_refuse(LK_ESHAPE, "...", ...)`. */
 lk_tensor *lki_refuse(lk_status code, const char *format, ...) LKI_PRINTF(2, 3);
 
-/* A poisoned operand met by `call`: quiet when the first cause is still known, else told. */
+/* For a poisoned operand of `call`: reports an error unless the first cause is still recorded. */
 void lki_poisoned_operand(const char *call, int operand);
 
 /* Ops of one result, by operand count; attr may be NULL. */

@@ -12,7 +12,7 @@ enum {
     DEEPEST = 4096,
     MOST_ROOTS = 24,
     MOST_SUMMED = 4
-}; /* a value carried on from step to step must not keep all of them; operands of a sum over rows */
+}; /* a value that is carried from step to step must not keep all of them; operands of a sum over rows */
 
 void lki_origin_free(lki_origin *o)
 {
@@ -51,11 +51,10 @@ static lki_origin *origin_new(int roots)
 {
     lki_origin *o = lki_zalloc(lki_bytes_add(sizeof *o, lki_bytes_of(roots, sizeof o->root[0])));
     if (o) o->roots = roots;
-    return o; /* without it the value is still right */
+    return o; /* without an origin the value is still right */
 }
 
-/* Rows begin .. begin + rows - 1 of those an operand has here; one that is not rows itself has as many entries as the rows it
- * meets. */
+/* Rows begin .. begin + rows - 1 of an operand; an operand without rows has as many entries as the rows it is combined with. */
 static lk_tensor *rows_of(lk_tensor *t, const lki_rows *met, int64_t begin, int64_t rows)
 {
     const bool    own = t->rows.kind == LKI_ROWS;
@@ -71,7 +70,7 @@ static lk_tensor *rows_of(lk_tensor *t, const lki_rows *met, int64_t begin, int6
     return part;
 }
 
-/* The sum over the lanes of one subtree. Traced, it is the same op on those rows alone. */
+/* The sum over the lanes of one subtree: while traced, the same op on those rows alone. */
 static lk_tensor *root_of(const lki_infer *f, const lki_subtree *tree)
 {
     if (!lki_tracer_current()) return lki_run_lanes(f, tree->lane, tree->width);
@@ -84,7 +83,8 @@ static lk_tensor *root_of(const lki_infer *f, const lki_subtree *tree)
     return lki_apply(f->op, f->attr, f->nsrc, src, NULL);
 }
 
-/* A sum over rows whose lanes are not a single subtree: one root for each. A step whose replicas become one device does without. */
+/* A sum over rows whose lanes are not a single subtree: one root for each. Not needed in a step whose replicas become one
+ * device. */
 static void note_roots(const lki_infer *f, lk_tensor *dst)
 {
     lki_replica *r = lki_replica_current();
@@ -138,11 +138,11 @@ static bool is_sum(lki_op op) { return op == LKI_OP_add || op == LKI_OP_sub; }
 
 static bool linear_in_either(lki_op op) { return op == LKI_OP_mul || op == LKI_OP_matmul; }
 
-/* Is the result linear in what the tracked operands were made of? */
+/* True if the result is linear in what the tracked operands were computed from. */
 static bool is_linear(const lki_infer *f)
 {
     bool a = lki_is_tracked(f->src[0]), b = f->nsrc == 2 && lki_is_tracked(f->src[1]);
-    if (f->op == LKI_OP_broadcast_like) return a; /* the other gives its shape only */
+    if (f->op == LKI_OP_broadcast_like) return a; /* only the shape of the other is used */
     for (int i = 0; i < f->nsrc; i++)
         if (!lki_is_tracked(f->src[i]) && f->src[i]->rows.kind != LKI_UNIFORM) return false;
     if (is_sum(f->op)) return a || b;
@@ -161,7 +161,7 @@ static void note_op(const lki_infer *f, lk_tensor *dst)
     o->op = f->op;
     o->attr = *f->attr;
     o->nsrc = f->nsrc;
-    if (f->op == LKI_OP_broadcast_like) { /* the same, without the tensor whose shape it took */
+    if (f->op == LKI_OP_broadcast_like) { /* the same, without the tensor that only determined the shape */
         o->op = LKI_OP_broadcast;
         o->attr.shape = dst->shape;
         o->nsrc = 1;

@@ -1,4 +1,4 @@
-/* Remembering what a gradient was unpooled from. */
+/* Storing what a gradient was unpooled from. */
 #include "op/pooled.h"
 #include "core/memory.h"
 #include "op/op.h"
@@ -18,7 +18,7 @@ void lki_pooled_forget(lk_tensor *t)
     t->pooled = NULL;
 }
 
-/* Windows side by side, all of them inside the image; at least one. */
+/* Non-overlapping windows, all of them inside the image; at least one. */
 static bool is_apart(const lki_window *w, const lk_shape *image, const lk_shape *pooled)
 {
     for (int i = 0; i < 2; i++) {

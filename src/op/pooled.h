@@ -15,13 +15,13 @@
 
 typedef struct lki_pooled {
     lk_tensor *d, *cell; /* references */
-    lk_tensor *y;        /* a reference: what the pool gave for `of`; NULL when the gradient went on from there */
+    lk_tensor *y;        /* a reference: the pool's result for `of`; NULL if further gradient rules were applied */
     uint64_t   of;       /* id of the tensor that was pooled */
     lki_window window;
 } lki_pooled;
 
-/* max_pool_grad of (d, cell) in `shape`; it remembers the two, if the windows allow. y, of: what was pooled and what came of it, or
- * NULL. */
+/* max_pool_grad of (d, cell) in `shape`; the result stores the two, if the windows allow it. y, of: the result of the pool and its
+ * operand, or NULL. */
 lk_tensor *lki_unpool(const lki_window *window, const lk_shape *shape, lk_tensor *d, lk_tensor *cell, lk_tensor *y,
                       const lk_tensor *of);
 
@@ -31,10 +31,10 @@ void lki_pooled_forget(lk_tensor *t);
 /* What g was unpooled from, if it is the gradient of x, a tensor that was pooled; else NULL. */
 const lki_pooled *lki_pooled_of(const lk_tensor *g, const lk_tensor *x);
 
-/* What g was unpooled from, if by windows of 2 x 2; else NULL. */
+/* What g was unpooled from, if the windows are 2 x 2; else NULL. */
 const lki_pooled *lki_pooled_two_by_two(const lk_tensor *g);
 
-/* Was g unpooled, and does a sum to `shape` run over all but its channels? */
+/* True if g was unpooled, and a sum to `shape` runs over all axes except channels. */
 bool lki_sums_pixels(const lk_tensor *g, const lk_shape *shape);
 
 #endif

@@ -1,4 +1,4 @@
-/* Products: matrix product, convolutions and pooling as ops. How padding words become numbers is decided here. */
+/* Products: matrix product, convolutions and pooling as ops. Padding words are converted to numbers here. */
 #include "op/product.h"
 #include <lockstep/ops.h>
 
@@ -14,7 +14,7 @@ lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool t
     return lki_apply2(LKI_OP_matmul, &attr, a, b);
 }
 
-/* Cells from the first to the last that a window sees. */
+/* Cells from the first to the last that a window reads. */
 static int64_t reach_of(const lki_window *w, int i) { return lki_size_add(lki_size_mul(w->size[i] - 1, w->dilation[i]), 1); }
 
 /* Cells before the image, and how many outputs there are, along one direction. */
@@ -31,7 +31,7 @@ static void place_window(lki_window *w, int i, int64_t in, lk_padding padding, i
     w->pad[i] = padding == LK_CAUSAL ? all : all / 2;
 }
 
-/* One value serves both directions; none means `otherwise`. */
+/* One value is used for both directions; an empty list means `otherwise`. */
 static bool pair_of(const char *call, const char *name, lk_axes list, const int64_t *otherwise, int64_t *out)
 {
     const lki_axes given = lki_axes_of(list);

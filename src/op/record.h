@@ -1,5 +1,5 @@
-/* Who listens to ops on this thread: recorders (tapes, any number) and one tracer (a function being traced). op/ knows them only by
- * these tables of functions. */
+/* Listeners to ops on this thread: recorders (tapes, any number) and one tracer (a function being traced). op/ calls them only
+ * through these tables of functions. */
 #ifndef LKI_OP_RECORD_H
 #define LKI_OP_RECORD_H
 
@@ -17,7 +17,7 @@ struct lki_tracer {
     lk_status (*op)(lki_tracer *self, const lki_infer *f, lk_tensor **dst); /* instead of running: fill in traced tensors */
     lk_status (*update)(lki_tracer *self, const lki_infer *f);
     lk_tensor *(*read)(lki_tracer *self, lk_variable *v);
-    bool (*same)(lki_tracer *self, lk_tensor *a, lk_tensor *b); /* will they have the same elements, whatever the inputs? */
+    bool (*same)(lki_tracer *self, lk_tensor *a, lk_tensor *b); /* whether they have the same elements for all inputs */
     bool roots; /* replicas stay apart: sums over lanes that are not one subtree are also made per subtree (origin.c) */
 };
 

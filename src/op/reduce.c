@@ -1,7 +1,7 @@
-/* Reductions over any axes, built from primitive ones over neighbouring axes, and running sums.
+/* Reductions over any axes, composed of primitive ones over neighbouring axes, and running sums.
  *
- * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. Where the rows of
- * the batch and everything after them are summed, each row is summed first, then the rows go lane by lane and up the tree. */
+ * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. If the rows of the
+ * batch and all axes after them are summed, each row is summed first; then rows are added lane by lane and up the tree. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "op/gradient.h"
@@ -10,7 +10,7 @@
 #include <lockstep/ops.h>
 #include <stdio.h>
 
-/* Bit i: axis i is reduced. False (and an error) when an axis does not exist. */
+/* Bit i: axis i is reduced. False (and an error) if an axis does not exist. */
 static bool reduced_axes(const char *call, const lk_tensor *x, lk_axes list, unsigned *mask)
 {
     const lki_axes axes = lki_axes_of(list);
@@ -85,7 +85,7 @@ REDUCE(reduce_prod)
 REDUCE(reduce_any)
 REDUCE(reduce_all)
 
-/* How many elements went into each element of y. */
+/* How many elements each element of y is the sum of. */
 static double elements_per(const lk_tensor *x, const lk_tensor *y)
 {
     double n = 1, m = 1;
@@ -156,7 +156,7 @@ static bool one_axis(const char *call, const lk_axis_args *args, int default_axi
     return *axis >= 0;
 }
 
-/* Everything but a running sum. */
+/* For all but running sums. */
 static bool plain_axis(const char *call, const lk_axis_args *args, int default_axis, int *axis)
 {
     if (lki_switch_given(args->exclusive) || lki_switch_given(args->reverse))

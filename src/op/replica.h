@@ -1,24 +1,24 @@
-/* What ops, tapes and variables must know about the replica that a thread runs. dist/ fills in these tables of functions, so that
- * the folders below it can call dist/ without including it.
+/* What ops, tapes and variables need from the replica that a thread runs. dist/ fills in these tables of functions, so that the
+ * folders below it can call dist/ without including it.
  *
  * Invariants
- * 1. A thread is in replica context (lki_replica_current() != NULL), or it is not; dist/context.h knows the rest.
- * 2. In replica context every assignment, and the creation of a variable, calls the replica's functions: it may have to meet the
- *    others. With one replica the functions are NULL and everything is as without a strategy. */
+ *  1. A thread is in replica context (lki_replica_current() != NULL), or it is not; dist/context.c has the details.
+ *  2. In replica context every assignment, and the creation of a variable, calls the replica's functions: the replica may have to
+ *     meet the others. With one replica the functions are NULL and everything is as without a strategy. */
 #ifndef LKI_OP_REPLICA_H
 #define LKI_OP_REPLICA_H
 
 #include "op/op.h"
 
-/* How sums go between the members of its strategy: the cards of this process, or several processes (comm/comm.h). */
+/* How sums are exchanged between the members of its strategy: the cards of this process, or several processes (comm/comm.h). */
 typedef struct lki_sending {
     bool        free_order; /* in any order, so that the carrier may sum */
     bool        no_nccl;
-    double      seconds; /* to wait for a member; 0: no deadline */
+    double      seconds; /* the longest wait for a member; 0: no deadline */
     int64_t     pack;    /* bytes after which a pack is full and is sent; 0: all are sent as one */
     int         members; /* of several processes; 0: this process has all of them */
     int         first;   /* member of this process, if `members` is not 0 */
-    const void *meeting; /* of lki_carrier_args, likewise */
+    const void *meeting; /* of lki_carrier_args, if `members` is not 0 */
 } lki_sending;
 
 typedef struct lki_replica lki_replica;
@@ -35,7 +35,7 @@ struct lki_replica {
 };
 
 lki_replica *lki_replica_current(void);
-void         lki_replica_set(lki_replica *r); /* NULL: no longer one */
+void         lki_replica_set(lki_replica *r); /* NULL: the thread runs none any more */
 
 /* N of the replica context this thread is in; 1 outside. */
 int lki_replica_count(void);
@@ -57,7 +57,7 @@ struct lki_spread {
     void (*destroy)(lki_spread *self);
 };
 
-/* Asked when a variable is made outside replica context: attach a spread, or refuse. NULL: no scope on this thread. */
+/* Called when a variable is made outside replica context: attaches a spread, or returns an error. NULL: no scope on this thread. */
 typedef lk_status  lki_variable_hook(lk_variable *v, const lk_variable_args *args);
 void               lki_variable_hook_set(lki_variable_hook *hook);
 lki_variable_hook *lki_variable_hook_current(void);
@@ -67,17 +67,17 @@ lki_variable_hook *lki_variable_hook_current(void);
 void *lki_strategy_current(void);
 void  lki_strategy_set(void *strategy);
 
-/* May this thread use the variable, which may be NULL? LK_ESTATE and an error when it is another strategy's than the one of this
- * scope. */
+/* True if this thread may use the variable, which may be NULL. LK_ESTATE and an error if it belongs to another strategy than that
+ * of this scope. */
 bool lki_belongs_here(const char *call, const lk_variable *v);
 
-/* Make a variable here and now, without asking the replica; the hook is asked. */
+/* Make a variable here and now, without calling the replica; the hook is called. */
 lk_variable *lki_variable_make(const lk_variable_args *args);
 
 /* Read and write the variable's own storage, for any owner. A plain number is converted to the variable's type when it is
  * written. */
 lk_tensor *lki_variable_read(lk_variable *v);
 lk_status  lki_variable_update(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_variable *v);
-lk_tensor *lki_number_for(const lk_variable *v, lk_tensor *x); /* such a number in that type; anything else as it is */
+lk_tensor *lki_number_for(const lk_variable *v, lk_tensor *x); /* such a number in that type; other values unchanged */
 
 #endif

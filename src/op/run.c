@@ -1,8 +1,8 @@
-/* Running an op at once, on the calling thread, over the whole of its operands. Sums over rows still go lane by lane and up the
+/* Running an op at once, on the calling thread, over the whole of its operands. Sums over rows still run lane by lane and up the
  * tree, so the bits are those of a compiled step.
  *
- * An op runs where this thread's device is, an update where its variables are; operands that lie elsewhere are copied there. What a
- * device has no kernel for, and functions of the user, run on the CPU. */
+ * An op runs on this thread's device, an update on the device of its variables; operands in other memories are copied there. If a
+ * device has no kernel, and for functions of the user, the op runs on the CPU. */
 #include "op/run.h"
 #include "core/lock.h"
 #include "core/log.h"
@@ -70,7 +70,7 @@ static lk_status call_kernel(const lki_infer *f, lki_device *d, lki_args *a, con
 
 /* ---- operands ---- */
 
-/* What is made of something pending is pending with it. */
+/* A result computed from something pending is pending too. */
 static int64_t work_of(const lki_infer *f, lki_device *d)
 {
     int64_t work = 0;
@@ -105,7 +105,7 @@ static lk_status run_into(const lki_infer *f, lki_view *src, lk_tensor **dst, co
 
 lk_status lki_run(const lki_infer *f, lk_tensor **dst)
 {
-    if (lki_op_line(f->op)->slot == LKI_K_none) { /* the same elements under another shape or meaning */
+    if (lki_op_line(f->op)->slot == LKI_K_none) { /* the same elements with another shape or meaning */
         dst[0] = lki_tensor_view(f->src[0], &f->shape[0]);
         if (lki_bad(dst[0])) return LK_ENOMEM;
         dst[0]->rows = f->rows;
@@ -142,7 +142,7 @@ static lk_status update_on(const lki_infer *f, lki_device *d, const lki_view *va
 
 LKI_TURN(host_updates); /* replicas may write parts of one variable */
 
-/* Of variables on a card that has no kernel for it, or in several memories: on copies, which are written back. */
+/* For variables on a card that has no kernel, or in several memories: updates copies, which are written back. */
 static lk_status update_on_host(const lki_infer *f)
 {
     lki_view  var[FEW] = {0};
@@ -162,7 +162,7 @@ static lk_status update_on_host(const lki_infer *f)
     return status;
 }
 
-/* All variables have storage, with their values in it where those matter. */
+/* All variables have storage, with their values in it if those are read. */
 static lk_status have_storage(const lki_infer *f)
 {
     for (int i = 0; i < f->nvar; i++)

@@ -1,4 +1,4 @@
-/* Running an op at once: the third of the three calls from a public op to its kernel. */
+/* Running an op at once: the last of three stages from a public op to its kernel. */
 #ifndef LKI_OP_RUN_H
 #define LKI_OP_RUN_H
 
@@ -6,11 +6,11 @@
 
 lk_status lki_run(const lki_infer *f, lk_tensor **dst);
 
-/* Repeat a sum over rows, over the lanes of one subtree only. */
+/* Run a sum over rows again, over the lanes of one subtree only. */
 lk_tensor *lki_run_lanes(const lki_infer *f, int lane, int width);
 lk_status  lki_run_update(const lki_infer *f);
 
-/* Which table row serves an op: by the type of its first operand, of its first variable, or of its result. */
+/* The row of the kernel table for an op: the type of its first operand, of its first variable, or of its result. */
 lk_dtype lki_kernel_type(const lki_infer *f);
 
 /* Ops that read the variable they write as their first operand: v += x runs as add(v, x) into v. */

@@ -1,4 +1,4 @@
-/* Making tensors and looking at them. */
+/* Making tensors and reading them. */
 #include "op/tensor.h"
 #include "core/dtype.h"
 #include "core/error.h"
@@ -168,7 +168,7 @@ void *lki_variable_storage(lk_variable *v)
     lki_readers_take();
     lk_status status =
         v->readers ? v->buffer->device->ops->copy(v->buffer->device, copy->data, v->buffer->data, v->buffer->bytes) : LK_OK;
-    if (status == LK_OK) lki_buffer_hand_over(copy, v->buffer); /* what readers were given stays theirs */
+    if (status == LK_OK) lki_buffer_hand_over(copy, v->buffer); /* tensors that readers got keep their elements */
     while (v->readers && status == LK_OK)
         move_reader(v->readers, copy);
     lki_readers_give();
@@ -252,7 +252,7 @@ lk_status lki_tensor_detach(lk_tensor *t)
     lki_readers_take();
     lk_status    status = LK_OK;
     lk_variable *v = t->variable;
-    bool         twins = v && v->buffer->twins; /* what readers were given stays theirs: then they all move */
+    bool         twins = v && v->buffer->twins; /* tensors that readers got keep their elements: then all twins move */
     if (v) status = copy->device->ops->copy(copy->device, copy->data, v->buffer->data, copy->bytes);
     if (v && status == LK_OK && twins) {
         lki_buffer_hand_over(copy, v->buffer);
@@ -527,7 +527,7 @@ static void print_number(lk_dtype dtype, const void *data, int64_t i)
     double x = lki_element_get(dtype, data, i);
     if (dtype == LK_BOOL) lki_output("%s", x != 0 ? "true" : "false");
     else if (lki_is_int(dtype)) lki_output("%lld", dtype == LK_I64 ? (long long)((const int64_t *)data)[i] : (long long)x);
-    else if (isnan(x)) /* whatever its sign */ lki_output("nan");
+    else if (isnan(x)) /* whatever the sign */ lki_output("nan");
     else lki_output("%.*g", dtype == LK_F64 ? 15 : 7, x);
 }
 

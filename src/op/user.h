@@ -1,4 +1,4 @@
-/* Custom ops, as the rules of the op "user" see them. */
+/* Custom ops, for the rules of the op "user". */
 #ifndef LKI_OP_USER_H
 #define LKI_OP_USER_H
 

@@ -1,4 +1,4 @@
-/* Variables: values that can be assigned. Storage never moves; tensors read from it move away before it is written (tensor.h). */
+/* Variables: values that can be assigned. Storage never moves; tensors read from it move before it is written (tensor.h). */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/sha256.h"
@@ -21,7 +21,7 @@ static void variable_destroy(void *object)
     lki_release(v->name);
 }
 
-/* With memory for its elements, or the way its first value is made later. */
+/* With memory for its elements, or with the function that makes its first value later. */
 static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_dtype dtype, bool trainable, const lki_later *later)
 {
     const size_t bytes = lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype));
@@ -33,7 +33,7 @@ static lk_variable *variable_object(const char *name, const lk_shape *shape, lk_
     v->name = lki_strdup(name);
     v->waits = later != NULL;
     v->buffer = later ? lki_buffer_empty(lki_device_current(), bytes) : lki_buffer_new(lki_device_current(), bytes);
-    if (v->buffer && v->buffer->device->ops->settle) v->buffer->work = LKI_ALL_WORK; /* any may have written it */
+    if (v->buffer && v->buffer->device->ops->settle) v->buffer->work = LKI_ALL_WORK; /* any work may have written it */
     if (later && (v->later = lki_alloc(later->bytes))) memcpy(v->later, later, later->bytes);
     if (v->name && v->buffer && !later == !v->later) return v;
     lk_free(v);
@@ -46,7 +46,7 @@ static bool is_trainable(const lk_variable_args *args, lk_dtype dtype)
            lki_is_float(dtype);
 }
 
-/* A strategy, where there is one, takes the variable over. */
+/* If there is a strategy, it takes the variable over. */
 static lk_variable *handed_over(lk_variable *v, const lk_variable_args *args)
 {
     lki_variable_hook *hook = lki_variable_hook_current();
@@ -66,12 +66,12 @@ lk_variable *lki_variable_make(const lk_variable_args *args)
     return handed_over(v, args);
 }
 
-#define MOST_BYTES ((uint64_t)1 << 47) /* what a process can address */
+#define MOST_BYTES ((uint64_t)1 << 47) /* the largest address space of a process */
 
 lk_variable *lki_variable_later(const lk_variable_args *args, const lk_shape *shape, lk_dtype dtype, const lki_later *later)
 {
     const uint64_t bytes = lki_bytes_of(lki_shape_size(shape), lk_dtype_bytes(dtype));
-    if (bytes > MOST_BYTES) /* one that can never be read is refused now */
+    if (bytes > MOST_BYTES) /* one that can never be read is an error now */
         return lki_fail(LK_ENOMEM, "variable \"%s\": out of memory: no machine has %llu bytes", args->name,
                         (unsigned long long)bytes),
                NULL;
@@ -91,7 +91,7 @@ static lk_status make_first(const lk_variable *v, void *memory)
     return status;
 }
 
-/* Of two threads that ask at the same time one gives up what it made: it is the same. */
+/* If two threads compute it at the same time, one of them drops its result: both are equal. */
 static void give_memory(lk_variable *v, void *memory)
 {
     lki_buffer *b = v->buffer;
@@ -243,7 +243,7 @@ lk_status lki_variable_update(lki_op op, const lki_attr *attr, int nsrc, lk_tens
     lk_tensor *value = lki_number_for(v, src[0]), *fit[2] = {value, nsrc > 1 ? src[1] : NULL};
     bool       adds = op == LKI_OP_assign_add || op == LKI_OP_assign_sub;
     if (lki_is_half(v->dtype) && adds && !lki_bad(value) &&
-        lki_shape_equal(&v->shape, &value->shape)) { /* no kernel adds them in place */
+        lki_shape_equal(&v->shape, &value->shape)) { /* then no kernel adds in place */
         fit[0] = op == LKI_OP_assign_add ? lk_add(lki_variable_read(v), value) : lk_sub(lki_variable_read(v), value);
         op = LKI_OP_assign;
     }
@@ -361,7 +361,7 @@ static void add_values(lki_sha256 *sha, const lk_variable *v)
     if (values) lki_sha256_add(sha, values, v->buffer->bytes);
 }
 
-/* What the variable reads as outside replicas; without an aggregation, what its components are. */
+/* The value that the variable has outside replicas; without an aggregation, the values of its components. */
 static void digest_value(lki_sha256 *sha, lk_variable *v)
 {
     lki_spread *p = v->spread;

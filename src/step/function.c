@@ -34,7 +34,7 @@ typedef struct entry {
     lki_plan        *plan; /* NULL: its executor refused it, so it runs op by op */
     uint64_t         used; /* when, in calls */
     lk_function_info info;
-    int              users; /* callers, and one for being in the cache; guarded by the function's lock */
+    int              users; /* the number of the last call that used it */
     lki_mutex        turn;
 } entry;
 
@@ -91,7 +91,7 @@ static void function_destroy(void *object)
     lki_mutex_destroy(&f->lock);
 }
 
-/* "train_step, &model" was written: the function is called train_step. */
+/* If the macro's argument was "train_step, &model", the function is named train_step. */
 static char *name_of(const lk_function_args *args, const char *written)
 {
     char   text[64];
@@ -204,8 +204,8 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int ite
     return NULL;
 }
 
-/* Replicas that stay apart and whose lanes are not a single subtree hand over several roots of each sum: that is another graph,
- * traced once more. */
+/* True if replicas stay apart and their lanes are not a single subtree: then each sum has several roots, which is a different
+ * graph, so the function is traced again. */
 static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
 
 static entry *trace(lk_function *f, const lki_value_list *in, int items, int threads)
@@ -265,7 +265,7 @@ static bool lay_out(const lk_function *f, lk_tuple in, lki_value_list *list)
     return true;
 }
 
-/* The plan for these inputs, found or traced, counted as used by the caller. */
+/* The plan for these inputs, found or traced; the caller is counted in `users`. */
 static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int threads)
 {
     lki_mutex_take(&f->lock);
@@ -319,8 +319,8 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     return out;
 }
 
-/* Part of a larger trace, or of what must happen op by op: so that gradients flow to a tape that listens, and replicas meet where
- * they should. */
+/* True inside another trace, and where ops must run one by one: so that gradients reach a listening tape, and replicas meet in the
+ * right order. */
 static bool runs_directly(lk_function *f)
 {
     if (lki_tracer_current()) return true;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Fixed pseudo-random weights of an output, so that a gradient that is wrong in a symmetric way still shows. */
+/* Fixed pseudo-random weights of an output, so that an error that is symmetric in a gradient is found too. */
 static lk_tensor *weights_for(const lk_tensor *y, int output)
 {
     lk_tensor *w = lk_zeros(y->shape, LK_F64);
@@ -33,7 +33,7 @@ static lk_tensor *weighted_sum(lk_fn fn, lk_tuple in, void *user)
     return sum ? sum : &lki_poison;
 }
 
-/* The function's value with one element of one input moved. */
+/* The function's value with one element of one input changed. */
 static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t element, double by)
 {
     double value = NAN;

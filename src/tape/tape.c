@@ -1,11 +1,11 @@
 /* Tapes: record the ops that depend on watched tensors, then walk them back.
  *
  * Invariants
- * 1. A tape holds references to the operands and results of what it recorded, so a value needed by a gradient rule is there.
- * 2. Only ops with a tracked operand and a gradient rule are recorded; their results are tracked in turn.
- * 3. Gradients arriving for one tensor are added in the order of the walk, which is the reverse of the recording: one fixed order.
- * 4. For each tensor the part of its gradient that is uniform and the rest are kept apart all the way (tape.h); a rule is linear in
- *    the arriving gradient, so it runs once for each part that is there. */
+ *  1. A tape holds references to the operands and results of the ops it recorded, so the values that a gradient rule needs exist.
+ *  2. Only ops with a tracked operand and a gradient rule are recorded; their results are tracked in turn.
+ *  3. Gradients of one tensor are added in the order of the walk, which is the reverse of the recording: one fixed order.
+ *  4. For each tensor the uniform part of its gradient and the rest are kept separate (tape.h); a rule is linear in the incoming
+ *     gradient, so it runs once for each part that exists. */
 #include "tape/tape.h"
 #include "core/dtype.h"
 #include "core/memory.h"
@@ -42,8 +42,8 @@ typedef struct id_map {
 struct lk_tape {
     lki_object   object;
     lki_recorder recorder;
-    bool         persistent, watch_variables, recording, failed, used; /* used: its one gradient was asked for */
-    const void  *thread;                                               /* whose recorders it is among */
+    bool         persistent, watch_variables, recording, failed, used; /* used: its one gradient was computed */
+    const void  *thread;                                               /* whose list of recorders contains it */
     entry       *entries;
     int          count, capacity;
     reading     *readings;
@@ -213,7 +213,7 @@ lk_status lk_tape_end(lk_tape *tape)
 
 typedef struct walk {
     lk_tape    *tape;
-    id_map      useful;     /* tensors the sources lead to, numbered */
+    id_map      useful;     /* tensors that depend on the sources, numbered */
     lk_tensor **sum[PARTS]; /* by that number; references */
     int         slots;
 } walk;
@@ -324,7 +324,7 @@ static bool may_be_asked(const lk_tape *tape)
     return tape && tape->thread == this_thread() && !tape->used;
 }
 
-/* Walk back from the targets; what arrived stays in w until walk_end(). */
+/* Walk back from the targets; the gradients stay in w until walk_end(). */
 static bool walk_back(walk *w, lk_tuple targets, lk_tuple upstream)
 {
     lk_tape *tape = w->tape;
@@ -346,7 +346,7 @@ static void walk_end(walk *w)
     for (int p = 0; p < PARTS; p++) {
         for (int i = 0; w->sum[p] && i < w->slots; i++)
             if (w->sum[p][i] && !lki_bad(w->sum[p][i])) {
-                lki_pooled_forget(w->sum[p][i]); /* what leaves a tape is a gradient like any other */
+                lki_pooled_forget(w->sum[p][i]); /* a gradient that leaves a tape is an ordinary tensor */
                 lki_drop(w->sum[p][i]);
             }
         lki_release(w->sum[p]);
@@ -419,7 +419,7 @@ static lk_tensor *held(lk_tensor *t)
     return t;
 }
 
-/* A variable may have been read several times; its gradient is the sum over the readings, in their order. */
+/* A variable may have been read several times; its gradient is the sum over the reads, in their order. */
 static void collect(const walk *w, lk_grads *g, int i)
 {
     lk_tensor *part[PARTS] = {0};

@@ -1,5 +1,5 @@
-/* What a tape hands to optimisers: gradients, with the part that is a sum over rows kept apart from the part that is uniform (a
- * regularisation term), because replicas add up the first and must count the second once. */
+/* The gradients that a tape passes to optimisers. The part that is a sum over rows is kept separate from the part that is uniform
+ * (a regularisation term), because replicas add up the first and must count the second once. */
 #ifndef LKI_TAPE_H
 #define LKI_TAPE_H
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# convert.sh BUILD: a model goes through all formats and comes back the same; what is missing is said; arrays keep their names without a model.
+# convert.sh BUILD: a model is converted through all formats and comes back the same; missing parts are reported; arrays keep their
+# names without a model.
 source "$(dirname "$0")/check.bash"
 has_keras || exit 77
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# data_errors.sh BUILD: files of every kind that are missing, cut off, damaged or do not fit the model end with 3, and the line names the file and what
-# is wrong with it.
+# data_errors.sh BUILD: with files of every kind that are missing, cut off, damaged or do not fit the model, the exit status is 3,
+# and the line names the file and what is wrong with it.
 source "$(dirname "$0")/check.bash"
 quick="--epochs 1 --verbose 0"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# digest.sh BUILD: the same weights and optimiser slots, to the bit, whatever the number of replicas and threads.
+# digest.sh BUILD: exactly the same weights and optimiser slots for any number of replicas and threads.
 source "$(dirname "$0")/check.bash"
 
 same() { # steps, model

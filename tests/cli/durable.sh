@@ -1,6 +1,7 @@
 #!/bin/bash
-# durable.sh BUILD: what a run leaves on the disk is whole, whatever happened to it before or meanwhile: standard descriptors that are closed, a history.csv that a
-# power loss cut, logs that cannot be written, a folder that was removed, pipes where files should be, a lock that a dying process still holds.
+# durable.sh BUILD: a run leaves only complete files on the disk, whatever happened before or meanwhile: closed standard
+# descriptors, a history.csv that a power loss cut, logs that cannot be written, a folder that was removed, pipes instead of files,
+# a lock that a dying process still holds.
 . "$(dirname "$0")/check.bash"
 
 run="train $here/normalised.json --rows 640 --batch 32 --epochs 4 --json --verbose 2"
@@ -59,13 +60,13 @@ ln -s /dev/full full/history.csv
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save full 2>err) || complain "full: exit status $?: $(cat err)"
 [ "$(field digest)" = "$want" ] || complain "full: $json"
-[ "$(grep -c 'full/history.csv is incomplete: No space left on device; training goes on' err)" -eq 1 ] || complain "full: $(cat err)"
+[ "$(grep -c 'full/history.csv is incomplete: No space left on device; training continues' err)" -eq 1 ] || complain "full: $(cat err)"
 if unshare -rm true 2>/dev/null && [ -z "${LOCKSTEP_NO_MOUNTS:-}" ]; then
     # shellcheck disable=SC2016 # for the inner shell
     json=$(unshare -rm bash -c 'mkdir -p logs && mount -t tmpfs -o size=64k none logs && shift 0 && exec "$@"' - "$lockstep" ${run/--epochs 4/--epochs 120} --save room --tensorboard logs 2>err) ||
         complain "a small disk for --tensorboard: exit status $?: $(cat err)"
     [ -n "$(field digest)" ] && [ -s room/model.keras -o -s room/ckpt.index ] || complain "a small disk for --tensorboard: $json: $(ls room)"
-    [ "$(grep -c 'TensorBoard: this log is incomplete: logs/.*: No space left on device; training goes on' err)" -eq 1 ] || complain "a small disk: $(cat err)"
+    [ "$(grep -c 'TensorBoard: this log is incomplete: logs/.*: No space left on device; training continues' err)" -eq 1 ] || complain "a small disk: $(cat err)"
 fi
 mkdir -p curves/history.svg
 # shellcheck disable=SC2086 # words
@@ -119,7 +120,7 @@ mkfifo piped/history.csv
 # shellcheck disable=SC2086 # words
 pipe $run --save piped
 status=$?
-[ $status -eq 4 ] && grep -q 'history.csv: a pipe that nobody reads' err || complain "history.csv, a pipe: exit status $status: $(cat err)"
+[ $status -eq 4 ] && grep -q 'history.csv: a pipe without a reader' err || complain "history.csv, a pipe: exit status $status: $(cat err)"
 mkfifo fifo fifo.csv fifo.keras fifo.json fifo.npz fifo.npy fifo.h5 fifo.index fifo.safetensors
 for file in fifo*; do
     for words in "inspect $file" "summary $file"; do

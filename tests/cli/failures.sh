@@ -1,5 +1,6 @@
 #!/bin/bash
-# failures.sh BUILD: training that fails ends with 4, with one line that says at which step; so does a folder that cannot be written to.
+# failures.sh BUILD: training that fails has exit status 4 and prints one line that names the step; the same for a folder that
+# cannot be written to.
 source "$(dirname "$0")/check.bash"
 
 ends 4 'the loss is (NaN|infinite) at epoch 1, step [0-9]+; try a smaller --learning-rate' train basic --learning-rate 1e30 --verbose 0

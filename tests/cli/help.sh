@@ -1,5 +1,5 @@
 #!/bin/bash
-# help.sh BUILD: every command has help, a manual page that has all its options and no other, and completion.
+# help.sh BUILD: every command has help, completion, and a manual page with exactly its options.
 source "$(dirname "$0")/check.bash"
 man=$here/../../docs/man
 commands="train evaluate predict summary convert inspect devices data plot bench doctor"

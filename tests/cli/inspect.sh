@@ -1,5 +1,5 @@
 #!/bin/bash
-# inspect.sh BUILD: every kind of file is known by its contents, told, and found when it is damaged.
+# inspect.sh BUILD: every kind of file is detected by its contents and described, and damage is found.
 source "$(dirname "$0")/check.bash"
 
 "$lockstep" train mlp --rows 256 --epochs 1 --save run --tensorboard logs --plot curve.png --verbose 0 >/dev/null 2>&1 || complain "train failed"

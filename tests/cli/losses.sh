@@ -1,5 +1,6 @@
 #!/bin/bash
-# losses.sh BUILD: the loss that nobody named follows from what each output of the model really is and what all labels really are, and is said with its reason.
+# losses.sh BUILD: without --loss, the loss is derived from the kind of each output of the model and from all labels, and is printed
+# with its reason.
 source "$(dirname "$0")/check.bash"
 
 # ---- models as JSON of Keras, and data ----

@@ -1,6 +1,6 @@
 #!/bin/bash
-# memory.sh BUILD: an epoch over all drawn digits, validation included, stays below 64 MiB: rows are kept packed, and nothing else is large.
-# A summary makes no weights, so that one of 2^32 of them needs neither a second nor 100 MiB.
+# memory.sh BUILD: an epoch over all drawn digits, validation included, stays below 64 MiB: rows are kept packed, and nothing else
+# is large. A summary makes no weights, so one of 2^32 weights needs neither a second nor 100 MiB.
 source "$(dirname "$0")/check.bash"
 sanitized && exit 77
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# resume.sh BUILD: Ctrl-C saves and says how to go on; what goes on ends with the weights of a run that nobody interrupted.
+# resume.sh BUILD: Ctrl-C saves and prints how to resume; a resumed run ends with the weights of an uninterrupted one.
 source "$(dirname "$0")/check.bash"
 run="train $here/normalised.json --rows 640 --batch 32 --epochs 4 --json"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# runs.sh BUILD: a folder of --save says itself what it was made with: it goes on, is measured, asked, converted and inspected without being told again.
+# runs.sh BUILD: the folder of --save stores how the run was made: it is resumed, evaluated, used for predictions, converted and
+# inspected without repeating options.
 source "$(dirname "$0")/check.bash"
 
 table() { awk 'BEGIN { srand(3); print "a;b;kind"; for (i = 0; i < 200; i++) printf "%.3f;%.3f;%s\n", i % 2 + rand(), cos(i), i % 2 ? "cat" : "dog" }'; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# startup.sh BUILD: nothing is done that is not needed. One step of `basic` is there within 150 ms, the list of devices within 10 ms; here three times as much is
-# allowed, and the best of some tries counts, because other tests run at the same time.
+# startup.sh BUILD: nothing is done that is not needed. One step of `basic` takes at most 150 ms, the list of devices 10 ms; here
+# three times as much is allowed, and the best of some tries counts, because other tests run at the same time.
 source "$(dirname "$0")/check.bash"
 sanitized && exit 77
 

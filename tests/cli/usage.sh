@@ -1,5 +1,5 @@
 #!/bin/bash
-# usage.sh BUILD: what is typed wrongly ends with 2, and the line says what would be right.
+# usage.sh BUILD: for wrong command lines the exit status is 2, and the line says what would be right.
 source "$(dirname "$0")/check.bash"
 
 ends 2 'no command trian; is `lockstep train` meant' trian

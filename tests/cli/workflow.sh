@@ -1,5 +1,5 @@
 #!/bin/bash
-# workflow.sh BUILD: train, evaluate, predict, plot, inspect: what one command leaves the next one uses, and their numbers agree.
+# workflow.sh BUILD: train, evaluate, predict, plot, inspect: each command uses the files of earlier ones, and their numbers agree.
 source "$(dirname "$0")/check.bash"
 
 # ---- train: what is shown ----

@@ -1,4 +1,4 @@
-/* NumPy's files as tensors and rows, and back: every type and shape, names, what NumPy wrote, what is missing. */
+/* NumPy's files as tensors and rows, and back: every type and shape, names, files that NumPy wrote, missing files. */
 #include "core/dtype.h"
 #include "folder.h"
 #include "saved.h"

@@ -1,4 +1,4 @@
-/* Functions of bytes: gathered and computed in one go they give the bits of op after op, in every form, on every instruction set,
+/* Functions of bytes: gathering and computing in one pass gives the bits of op after op, in every form, on every instruction set,
  * alone and in a team; a cache keeps the bytes. */
 #include "core/cpu.h"
 #include "core/memory.h"

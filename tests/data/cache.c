@@ -1,4 +1,4 @@
-/* Cache, in memory and in a file: read once, kept whole or not at all, damaged files noticed. */
+/* Cache, in memory and in a file: read once, kept completely or not at all, damaged files detected. */
 #include "pipes.h"
 #include <sys/stat.h>
 
@@ -37,7 +37,7 @@ TEST(in_memory)
     }
 }
 
-/* A shuffle below is kept as it came; one above shuffles anew. */
+/* The order of a shuffle below is kept; a shuffle above shuffles again. */
 TEST(orders)
 {
     LK_POOL {
@@ -151,7 +151,7 @@ static size_t read_all(const char *path, unsigned char *to, size_t most)
     return n;
 }
 
-/* Every byte changed, every length cut: told, or written anew; never another value, never a crash. */
+/* Every byte changed, every length cut: reported, or written again; never another value, never a crash. */
 TEST(damaged_files)
 {
     LK_POOL {

@@ -1,4 +1,4 @@
-/* Comma-separated values: quotes, columns and labels, numbers to the last bit, and every complaint at its place. */
+/* Comma-separated values: quotes, columns and labels, numbers to the last bit, and every error message with its position. */
 #include "packed.h"
 #include "saved.h"
 #include <locale.h>
@@ -24,7 +24,7 @@ TEST(rows)
         GIVES(CSV("\xef\xbb\xbf"
                   "a,b\n1,2\n",
                   .columns = LK_NAMES("a")),
-              1); /* a mark of UTF-8 is no part of a name */
+              1); /* a UTF-8 mark is not part of a name */
         GIVES(CSV("1;2\n\n \n3;4\r", .header = LK_OFF, .delimiter = ';'), 1, 2, 3, 4);
         GIVES(CSV("a\tb\n1\t 2 \n", .delimiter = '\t'), 1, 2);
         GIVES(CSV("a b\n1 2\n", .delimiter = ' '), 1, 2);

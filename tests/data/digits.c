@@ -104,7 +104,7 @@ TEST(greys)
         assert_true(seen[0][i] > 0 && seen[1][i] > 0);
 }
 
-/* Row n is row n, whoever asks for it and in whatever company. */
+/* Row n is the same in every order and together with any other rows. */
 TEST(in_any_pipeline)
 {
     enum { ROWS = 50 };
@@ -160,7 +160,7 @@ TEST(drawn_where_they_are_needed)
     }
 }
 
-/* So many that none is kept: nothing shows but the time. Rows in order, and then all over the place. */
+/* So large that no row is kept: this only takes more time. Rows in order, and then in random order. */
 TEST(more_than_are_kept)
 {
     enum { ROWS = 300 };
@@ -204,7 +204,7 @@ TEST(made_by_any_team)
     }
 }
 
-/* Rows that are kept on a card are made by a run of the team, in which nobody can begin another. */
+/* Rows that are kept on a card are made by a run of the team, in which no other run can begin. */
 static void draw_in_a_run(void *dataset, int thread)
 {
     (void)thread;

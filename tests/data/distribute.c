@@ -1,5 +1,5 @@
 /* Datasets over replicas: what is delivered, from functions, with options, saved with one number of replicas and restored with
- * another; mistakes. */
+ * another; errors. */
 #include "dist/strategy.h"
 #include "pipes.h"
 

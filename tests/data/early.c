@@ -1,5 +1,5 @@
-/* Iterations whose first element is made before they begin (data.h): nobody can tell, and where something changed meanwhile what
- * was made is not used. */
+/* Iterations whose first element is made before they begin (data.h): the results are the same, and if something changed meanwhile
+ * the early element is discarded. */
 #include "core/memory.h"
 #include "data/data.h"
 #include "pipes.h"
@@ -72,7 +72,7 @@ TEST(one_that_does_not_begin_is_not_counted)
             lki_drop(lki_iterator_early(d));
         is_iteration(lk_iterator_of(d), &f, 0);
         lk_iterator *early = lki_iterator_early(d);
-        is_iteration(lk_iterator_of(d), &f, 1); /* somebody else's took its number */
+        is_iteration(lk_iterator_of(d), &f, 1); /* another iteration took its number */
         assert_false(lki_iterator_begin(early));
         lki_drop(early);
         is_iteration(lk_iterator_of(d), &f, 2);

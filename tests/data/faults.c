@@ -1,4 +1,4 @@
-/* Every allocation fails in turn, in every operation, on every thread: told as LK_ENOMEM, nothing left behind. */
+/* Every allocation fails in turn, in every operation, on every thread: reported as LK_ENOMEM, nothing is leaked. */
 #include "pipes.h"
 
 static lk_tuple half(lk_tuple e, void *user)

@@ -1,5 +1,4 @@
-/* Fetching files from a server of our own on this machine: mirrors, digests, what is cut off and continued, servers that
- * misbehave. */
+/* Fetching files from a server on this machine: mirrors, digests, interrupted and continued transfers, servers that misbehave. */
 #include "core/sha256.h"
 #include "data/transfer.h"
 #include "folder.h"
@@ -261,7 +260,7 @@ TEST(cut_off_and_continued)
         was_asked("/cut 0\n/cut 1000\n/cut 2000\n/cut 3000\n");
 
         ready(here());
-        server.cuts = 100; /* the first mirror is given up, the second goes on */
+        server.cuts = 100; /* the first mirror is given up, the second continues */
         FETCHED(LK_NAMES(url("/cut"), url("/ok")), .path = here(), .sha256 = digest);
         has_content(here());
         assert_non_null(strstr(server.requests, "/cut 4000\n"));
@@ -290,7 +289,7 @@ TEST(what_was_left_is_of_no_use)
     LK_POOL {
         const char *part = folder_file(folder, "file.part");
         ready(here());
-        server.cuts = 1; /* a server that begins anew each time */
+        server.cuts = 1; /* a server that starts from the beginning each time */
         FETCHED(LK_NAMES(url("/norange")), .path = here(), .sha256 = digest);
         has_content(here());
         was_asked("/norange 0\n/norange 1000\n");
@@ -374,7 +373,7 @@ TEST(offline)
     }
 }
 
-/* From a mirror of one's own, packed in its own way. */
+/* From a custom mirror, packed differently. */
 TEST(mnist)
 {
     const char *data = folder_or_skip("LOCKSTEP_DATA"); /* what is served as MNIST */

@@ -1,4 +1,4 @@
-/* Records in files: TFRecords, lines, records of a fixed length, plain and packed; what TensorFlow wrote; files that lie. */
+/* Records in files: TFRecords, lines, records of a fixed length, plain and packed; files that TensorFlow wrote; malformed files. */
 #include "format/crc32.h"
 #include "format/deflate.h"
 #include "format/npy.h"
@@ -48,7 +48,7 @@ static int pack(const char *from, const char *to)
     *(void **)&write = dlsym(z, "gzwrite");
     *(void **)&close = dlsym(z, "gzclose");
     FILE *in = fopen(from, "rb");
-    void *out = open(to, "ab"); /* a part of its own behind what is there */
+    void *out = open(to, "ab"); /* another part after what is there */
     char  buffer[3000];
     for (size_t n; (n = fread(buffer, 1, sizeof buffer, in)) > 0;)
         assert_int_equal(write(out, buffer, (unsigned)n), n);

@@ -1,4 +1,4 @@
-/* Pictures: one file, and folders of them: classes, order, sizes, shares, threads, and what is broken. */
+/* Pictures: one file, and folders of them: classes, order, sizes, fractions, threads, and damaged files. */
 #include "data/data.h"
 #include "folder.h"
 #include "saved.h"
@@ -67,7 +67,7 @@ static lk_dataset *zoo(void) { return lk_image_folder(in("zoo"), 6, 4, .parallel
 
 static void silence(const char *text, void *user) { (void)text, (void)user; }
 
-/* Somebody may write other pictures between two epochs. */
+/* Pictures may be replaced between two epochs. */
 TEST(files_are_not_read_before_their_time)
 {
     make_zoo();

@@ -1,4 +1,4 @@
-/* Iterators: turns and what lives in them, threads, errors that stay where they belong. */
+/* Iterators: turns and the objects in them, threads, errors that stay with their iterator. */
 #include "core/thread.h"
 #include "data/gather.h"
 #include "pipes.h"
@@ -79,7 +79,7 @@ TEST(two_iterators_side_by_side)
     good();
 }
 
-/* A step around a turn ends it; the iterator goes on. */
+/* A step around a turn ends it; the iterator continues. */
 TEST(steps_around_turns)
 {
     LK_POOL {
@@ -221,8 +221,8 @@ TEST(prefetch_keeps_out_of_the_way)
 
 typedef struct makers {
     pthread_t reader;
-    int       own, others; /* elements made by the reader, and by somebody else */
-    int       team;        /* the reader would gather with so many */
+    int       own, others; /* elements made by the reader, and by another thread */
+    int       team;        /* the reader would gather with this many */
 } makers;
 
 static int note_maker(int64_t index, lk_tuple *element, void *user)

@@ -1,4 +1,4 @@
-/* As much of JSON as the stored tables need: a value is found by walking over the text. */
+/* The part of JSON that the stored tables need: a value is found by walking over the text. */
 #ifndef LK_TESTS_DATA_JSON_H
 #define LK_TESTS_DATA_JSON_H
 
@@ -15,7 +15,7 @@ static inline const char *json_space(const char *p)
     return p;
 }
 
-/* Behind the value that begins at p. */
+/* After the value that begins at p. */
 static inline const char *json_skip(const char *p)
 {
     int depth = 0, inside = 0;
@@ -31,7 +31,7 @@ static inline const char *json_skip(const char *p)
     return p;
 }
 
-/* Item i of a list, or the value behind the i-th name of an object; NULL: there is none. */
+/* Item i of a list, or the value after the i-th name of an object; NULL: there is none. */
 static inline const char *json_at(const char *list, int i)
 {
     const char *p = json_space(json_space(list) + 1);

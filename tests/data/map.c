@@ -1,5 +1,4 @@
-/* Map: functions that run over many rows give the bits of row after row; those that cannot run as they are; threads keep the
- * order. */
+/* Map: functions that run over many rows give the bits of row after row; others are called for each row; threads keep the order. */
 #include "data/data.h"
 #include "pipes.h"
 #include <pthread.h>
@@ -248,7 +247,7 @@ typedef struct meeting {
     int             here, wanted;
 } meeting;
 
-/* Returns only when so many are in here at the same time. */
+/* Returns only when this many are in here at the same time. */
 static lk_tuple meet(lk_tuple e, void *user)
 {
     meeting     *m = user;

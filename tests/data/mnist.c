@@ -1,4 +1,4 @@
-/* MNIST and Fashion-MNIST: small files made here, the real ones where LOCKSTEP_DATA has them. */
+/* MNIST and Fashion-MNIST: small files made here, the real ones if LOCKSTEP_DATA has them. */
 #include "pipes.h"
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-/* Every operation on small datasets, its cardinality and its mistakes. */
+/* Every operation on small datasets, its cardinality and its errors. */
 #include "pipes.h"
 
 static lk_dataset *numbers(int64_t n) { return lk_dataset_range(n); }

@@ -1,4 +1,4 @@
-/* gzip by zlib's own hand, which is there when reading is. */
+/* gzip files made with zlib, which is available if reading is. */
 #ifndef LK_TESTS_DATA_PACKED_H
 #define LK_TESTS_DATA_PACKED_H
 

@@ -1,4 +1,4 @@
-/* Records of tf.train.Example as tensors: types, shapes, pictures, what is missing, what does not fit, and what TensorFlow
+/* Records of tf.train.Example as tensors: types, shapes, pictures, missing and unsuitable features, and records that TensorFlow
  * wrote. */
 #include "format/png.h"
 #include "format/wire.h"
@@ -154,7 +154,7 @@ TEST(what_does_not_fit)
               "record 0, feature \"nowhere\": the record does not have it; i64 [] is wanted");
         fails(PARSE(d, LK_FEATURE("hollow", LK_I64)), LK_ENOTFOUND, "feature \"hollow\": it is empty");
         fails(PARSE(lk_dataset_skip(d, 1), LK_FEATURE("odd", LK_I64)), LK_ENOTFOUND, "record 1, feature \"odd\"");
-        for (int parallel = 1; parallel < 4; parallel++) { /* what comes before the record is given; its number is told */
+        for (int parallel = 1; parallel < 4; parallel++) { /* the part before the record is given; its number is reported */
             lk_tuple     e;
             lk_iterator *it = lk_iterator_of(lk_dataset_parse_example(lk_dataset_concatenate(lk_dataset_shard(d, 2, 1), d),
                                                                       parallel, LK_FEATURES(LK_FEATURE("odd", LK_I64))));

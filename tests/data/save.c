@@ -1,5 +1,5 @@
-/* Saved iterators: every operation, saved at every place, goes on with the same elements, in a pipeline made anew; damaged bytes
- * are told. */
+/* Saved iterators: every operation, saved at every place, resumes with the same elements in a new pipeline; damaged bytes are
+ * reported. */
 #include "format/crc32c.h"
 #include "format/file.h"
 #include "pipes.h"
@@ -135,7 +135,7 @@ static void check_place(int k, int iterations, int skip)
     LK_POOL
         want = rest_after(make(k, &text), iterations, skip, &bytes, &size);
     forget_files();
-    LK_POOL { /* another process: the pipeline is made anew, its caches are empty */
+    LK_POOL { /* another process: the pipeline is made again, its caches are empty */
         lk_iterator *it = lk_iterator_of(make(k, &text));
         if (lk_iterator_restore(it, bytes, size) != LK_OK) print_error("%s: %s\n", text, lk_error());
         good();
@@ -185,7 +185,7 @@ TEST(every_place_of_every_operation)
     forget_files();
 }
 
-/* Saved when as much was read ahead as may be: a new pipeline goes on with the same elements. */
+/* Saved when as much was read ahead as possible: a new pipeline continues with the same elements. */
 static void goes_on(lk_dataset *(*anew)(void), int iterations, int skip)
 {
     void  *bytes = NULL;
@@ -262,7 +262,7 @@ TEST(one_dataset_twice)
             goes_on(fetched_cache_twice, iterations, skip);
 }
 
-static lk_dataset *cache_elsewhere(void) /* collected alone, then used behind another shuffle */
+static lk_dataset *cache_elsewhere(void) /* collected alone, then used after another shuffle */
 {
     lk_dataset *c = lk_dataset_cache(shuffled(20, 20));
     free(walk(c));

@@ -1,4 +1,4 @@
-/* Saved at any place, an iterator goes on with the same elements in a pipeline made anew. */
+/* An iterator saved at any place resumes with the same elements in a new pipeline. */
 #ifndef LK_TESTS_DATA_SAVED_H
 #define LK_TESTS_DATA_SAVED_H
 

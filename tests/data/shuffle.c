@@ -1,4 +1,4 @@
-/* Shuffle: every row once, orders that depend on nothing but seed, place, iteration and turn, and rows that move as references. */
+/* Shuffle: every row once, orders that depend only on seed, place, iteration and turn, and rows that move as references. */
 #include "pipes.h"
 
 static int order(lk_dataset *d, int *out)
@@ -84,8 +84,8 @@ TEST(the_seed_decides)
     }
 }
 
-/* What comes behind a shuffle, and how many elements are asked for at a time, does not change its order; another shuffle has
- * another one. */
+/* Later operations, and how many elements are requested at a time, do not change the order of a shuffle; another shuffle has
+ * another order. */
 TEST(the_place_decides)
 {
     LK_POOL {

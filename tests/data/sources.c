@@ -1,4 +1,4 @@
-/* Sources: tensors, slices, ranges, generators; what can be said about a dataset without reading it. */
+/* Sources: tensors, slices, ranges, generators; properties of a dataset that are known without reading it. */
 #include "pipes.h"
 
 TEST(tensors_are_one_element)

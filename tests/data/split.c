@@ -1,5 +1,5 @@
-/* How batches are cut over replicas: the table of the specification, what TensorFlow did, and every row once per epoch whatever
- * the numbers. */
+/* How batches are divided over replicas: the table of the specification, results of TensorFlow, and every row once per epoch for
+ * all numbers. */
 #include "data/split.h"
 #include "dist/strategy.h"
 #include "json.h"

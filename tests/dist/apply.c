@@ -1,4 +1,4 @@
-/* Section 11 of the specification: optimisers under a strategy. What counts is the sum over the replicas; slots and counters are
+/* Section 11 of the specification: optimisers under a strategy. Gradients are summed over the replicas; slots and counters are
  * mirrored; everything happens once. */
 #include "dist/replicas.h"
 
@@ -266,7 +266,7 @@ static lk_optimizer *lion(void) { return lk_lion(.learning_rate = 0.5); }
 
 static lk_tensor *column(lk_tensor *x) { return lk_reshape(x, LK_SHAPE(-1, 1)); }
 
-/* Duplicates add up, over replicas too, and rows that nobody picked are treated as on one device. */
+/* Duplicates add up, over replicas too, and rows that were not selected are treated as on one device. */
 TEST(rows_of_a_table)
 {
     static maker *const makers[] = {plain, sgd, adam, adagrad, rmsprop, ftrl, lion};

@@ -1,7 +1,7 @@
 /* The same bits on any number of replicas: the loop of examples/custom_training.c over real Fashion-MNIST (LOCKSTEP_DATA), with a
  * seed, a global batch of 512 and the replica count as arguments. Two epochs, the last batch of each with 96 rows, L2 included: one
- * digest of the weights for 1, 2, 4 and 8 replicas, and for 3, whose lanes are no aligned halves; losses and accuracies are equal
- * too. With LK_FREE digests differ: equality is not chance.
+ * digest of the weights for 1, 2, 4 and 8 replicas, and for 3, whose lanes are not aligned halves; losses and accuracies are equal
+ * too. With LK_FREE digests differ, which shows that the equality is not an accident.
  *
  *     bits [REPLICAS [EPOCHS [G [SEED]]]]      prints one digest; without arguments it is the test. LOCKSTEP_SOAK=1: two epochs for
  *                                              all; else one over part of the rows */

@@ -1,5 +1,5 @@
-/* run inside a compiled function: what replicas do, traced once and replayed, gives the bits of doing it directly; and mistakes
- * are told there too. */
+/* run inside a compiled function: what replicas do, traced once and replayed, gives the bits of doing it directly; errors are
+ * reported there too. */
 #include "dist/replicas.h"
 
 typedef struct program {

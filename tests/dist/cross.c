@@ -1,4 +1,4 @@
-/* Sections 13 and 14 of the specification: cross-device operations, how they pack, deadlines; and extended. */
+/* Sections 13 and 14 of the specification: cross-device operations, packing, deadlines; and the extended interface. */
 #include "dist/replicas.h"
 
 /* One scalar per replica: 10^r, or what is given. */

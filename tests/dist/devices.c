@@ -1,6 +1,6 @@
-/* Section 2 and 17 of the specification: device names, which devices a strategy gets, how many there are, what it says when it
- * is made, and the two strategies that are not mirrored. How many devices a process has is fixed once, so those cases run in
- * processes of their own: `devices CASE`. */
+/* Sections 2 and 17 of the specification: device names, which and how many devices a strategy gets, what it logs when it is made,
+ * and the two strategies that are not mirrored. The number of devices of a process is fixed once, so those cases run in separate
+ * processes: `devices CASE`. */
 #include "dist/replicas.h"
 #include <fcntl.h>
 #include <spawn.h>
@@ -116,7 +116,7 @@ TEST(devices_that_are_not_there)
         REFUSED(LK_EINVAL, lk_one_device_strategy("/job:localhost/task:1/cpu:0"), "no device", "task:1");
         REFUSED(LK_EINVAL, lk_one_device_strategy("/job:localhost/replica:2/cpu:0"), "no device", "replica:2");
         REFUSED(LK_EINVAL, lk_one_device_strategy("/job:worker/task:0/cpu:0"), "no device", "/job:worker");
-        assert_int_equal(lk_list_devices().count, 2); /* refused ones left nothing behind */
+        assert_int_equal(lk_list_devices().count, 2); /* refused ones had no effect */
     }
 }
 

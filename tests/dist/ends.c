@@ -1,5 +1,5 @@
-/* A replica's function that ends its thread instead of returning: the others are released, lk_run() tells who it was, and nothing
- * is left behind. */
+/* A replica's function that ends its thread instead of returning: the others are released, the error of lk_run() names the replica,
+ * and nothing is leaked. */
 #include "check.h"
 #define NEEDS(condition)                                                                                                           \
     do {                                                                                                                           \
@@ -51,8 +51,8 @@ TEST(all_but_one_end)
     }
 }
 
-/* Replicas are not cancelled: a run ends as if nobody had asked, workers serve the next one, and the caller's thread ends when it
- * is through with it. */
+/* Replicas are not cancelled: a run ends as if it was not requested, workers serve the next one, and the caller's thread ends after
+ * it. */
 static lk_tuple cancelled(lk_tuple in, void *user)
 {
     (void)in, (void)user;
@@ -64,7 +64,7 @@ static lk_tuple cancelled(lk_tuple in, void *user)
     return LK_TUPLE(sum);
 }
 
-/* A cancelled thread's frames go away behind the sanitizer's back; one that exits tells it by itself. */
+/* The sanitizer does not notice that a cancelled thread's frames are gone; a thread that exits reports it itself. */
 #if defined(__SANITIZE_ADDRESS__)
 void __asan_handle_no_return(void);
 #define TELL_SANITIZER() __asan_handle_no_return()

@@ -1,11 +1,11 @@
-/* A replica's function that ends its thread, in every way and at every place, and what must come of it: on CPUs (tests/dist/ends.c)
+/* A replica's function that ends its thread, in every way and at every place, and the required result: on CPUs (tests/dist/ends.c)
  * and on cards (tests/gpu/ends.c).
  *
  *     ending e = {.strategy = s, .replica = 1, .at = IN_MERGE, .how = AFTER_ERROR};
- *     end_one(&e);                 lk_run() is over in time, its error names the replica and what would be right, the next run is
+ *     end_one(&e);                 lk_run() returns in time, its error names the replica and what would be right, the next run is
  *                                  right
  *
- * NEEDS(condition) is the including file's: what to do when a condition is not met, on the thread of the test. */
+ * The including file defines NEEDS(condition): what to do if a condition is not met, on the thread of the test. */
 #ifndef LK_TESTS_DIST_ENDS_H
 #define LK_TESTS_DIST_ENDS_H
 
@@ -25,7 +25,7 @@ typedef struct ending {
     manner       how;
     bool         traced;
     bool         ends;      /* else the same program, to its end */
-    bool         was_there; /* atomic: code behind the end was reached */
+    bool         was_there; /* atomic: code after the end was reached */
 } ending;
 
 enum { RELEASED_WITHIN = 5 };

@@ -1,6 +1,6 @@
 /* A threaded program that forks at any moment: threads train, make tensors and log while the test forks. Each child makes tensors,
- * runs an op, trains a step on a team and on two replicas, and ends. None may hang: a lock that was taken at the time of the fork
- * shows as a child past its deadline. CI makes a part of the forks, LOCKSTEP_TEST_FORKS=1000 all of them. */
+ * runs an op, trains a step on a team and on two replicas, and ends. None may hang: a child that inherits a taken lock exceeds its
+ * deadline. CI does a part of the forks, LOCKSTEP_TEST_FORKS=1000 all of them. */
 #include "check.h"
 #include "core/thread.h"
 #include <lockstep.h>

@@ -1,4 +1,4 @@
-/* Nothing hangs: failures of three kinds, on a random replica at a random point of a program that meets in every way there is. run
+/* Nothing hangs: failures of three kinds, on a random replica at a random point of a program that meets in every possible way. run
  * returns the cause in time, all replicas are released, and the next run is right. The same while a function is traced. */
 #include "check.h"
 #include <lockstep.h>

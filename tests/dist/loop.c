@@ -1,5 +1,5 @@
-/* Section 16 of the specification: the training loop of the tutorial in its three styles, its counts of steps, and every row
- * once per epoch; the same numbers, to the bit, on any number of replicas. */
+/* Section 16 of the specification: the training loop of the tutorial in its three styles, its counts of steps, and every row once
+ * per epoch; exactly the same numbers on any number of replicas. */
 #include "dist/replicas.h"
 
 /* ---- how many steps ---- */
@@ -135,7 +135,7 @@ static outcome with_for(lk_strategy *s, bool compiled)
     return o;
 }
 
-/* Style 2: an iterator and next, so many steps per epoch. */
+/* Style 2: an iterator and next, a fixed number of steps per epoch. */
 static outcome with_iterator(lk_strategy *s)
 {
     loop        l = loop_new(s);

@@ -1,5 +1,5 @@
-/* Every allocation fails in turn while strategies are made and used: told as LK_ENOMEM, nobody hangs, nothing is left behind,
- * and the next run is right. And runs, good and bad ones, keep no memory. */
+/* Every allocation fails in turn while strategies are made and used: reported as LK_ENOMEM, no thread hangs, nothing is leaked, and
+ * the next run is right. Runs, with and without errors, keep no memory. */
 #include "dist/replicas.h"
 
 typedef struct objects {

@@ -1,6 +1,6 @@
-/* Section 18 of the specification as one table: for each number the test that makes the mistake and looks at the kind of the
- * error and at the words of its message (what was called, where, the offending value, what to do instead); or why there is none
- * here. The other files of this folder make the same mistakes in more ways. */
+/* Section 18 of the specification as one table: for each number the test that makes the error and checks its code and the words of
+ * its message (what was called, where, the offending value, what to do instead); or why there is none here. The other files of this
+ * folder make the same errors in more ways. */
 #include "dist/replicas.h"
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Section 5 of the specification: variables that are synchronised when they are read; and what a digest covers. */
+/* Section 5 of the specification: variables that are synchronised when they are read; and what a digest includes. */
 #include "dist/replicas.h"
 
 REPLICA_FN(add_own)
@@ -11,7 +11,7 @@ REPLICA_FN(add_own)
 
 REPLICA_FN(add_on_one_only)
 {
-    if (my_id() == 1) lk_assign_add(user, lk_scalar(100)); /* no meeting: nobody waits */
+    if (my_id() == 1) lk_assign_add(user, lk_scalar(100)); /* no meeting: no replica waits */
     return LK_TUPLE(lk_read(user));
 }
 
@@ -89,7 +89,7 @@ TEST(on_read_integers_add_up)
     }
 }
 
-/* Types without kernels of their own are no exception. */
+/* The same for types without kernels. */
 TEST(on_read_of_half_precision)
 {
     static const lk_dtype types[] = {LK_F16, LK_BF16};

@@ -1,7 +1,7 @@
 /* The properties of section 20, over random rows, global batches, models, seeds and 1, 2, 3, 4 and 8 replicas: after every sequence
- * of steps all components of a mirrored variable are equal to the bit; losses and weights are those of one replica, to the bit,
- * with the exact denominator and with a fixed one; metrics of an epoch are those of one device for any split, empty replicas
- * included; two strategies live side by side. */
+ * of steps all components of a mirrored variable have equal bits; losses and weights have exactly the bits of one replica, with the
+ * exact denominator and with a fixed one; metrics of an epoch are those of one device for any split, including empty replicas; two
+ * strategies exist side by side. */
 #include "check.h"
 #include <lockstep.h>
 #include <math.h>

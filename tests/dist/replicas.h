@@ -6,7 +6,7 @@
  *     PRINTS(lk_print(ids), "PerReplica:{\n  0: 0\n  1: 1\n}\n");
  *     REFUSED(LK_EINVAL, lk_add(ids, ids), "add", "per-replica value");
  *
- * Functions given to lk_run() run on threads cmocka does not know: there EXPECT() counts, and SOUND() outside asserts. */
+ * Functions given to lk_run() run on threads that cmocka does not know: there EXPECT() counts, and SOUND() outside asserts. */
 #ifndef LK_TESTS_DIST_REPLICAS_H
 #define LK_TESTS_DIST_REPLICAS_H
 

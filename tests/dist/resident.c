@@ -1,6 +1,5 @@
 /* Memory does not grow: 50,000 compiled steps on two replicas over a distributed dataset, shuffled and repeated for ever, with
- * metrics; and steps run op by op. What is resident after the first few thousand steps is what is resident at the end, within 1
- * MiB. */
+ * metrics; and steps run op by op. Resident memory after the first few thousand steps is that at the end, within 1 MiB. */
 #include "check.h"
 #include <lockstep.h>
 #include <stdio.h>

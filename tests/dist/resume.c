@@ -1,6 +1,6 @@
-/* Saved on N, restored on M, for N and M in none, 1, 2, 3 and 4 replicas: the values are the same, training goes on, and since the
- * bits do not depend on the number of replicas it ends with the bits of the run that was never stopped. Sync-on-read variables are
- * saved as one value and shared out again. */
+/* Saved on N, restored on M, for N and M in none, 1, 2, 3 and 4 replicas: the values are the same, and training resumes. Since the
+ * bits do not depend on the number of replicas, it ends with the bits of the run that was never stopped. Sync-on-read variables are
+ * saved as one value and divided again. */
 #include "check.h"
 #include "folder.h"
 #include <lockstep.h>

@@ -1,4 +1,4 @@
-/* Section 6 of the specification: what run passes in, how it runs, what it gives back, and what becomes of errors. */
+/* Section 6 of the specification: what run passes in, how it runs, what it returns, and how errors are handled. */
 #include "dist/replicas.h"
 #include <pthread.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 /* Two runtimes in two threads: both train at the same time, each with the bits it has alone, whatever their seeds, lanes and
- * threads. Times are only checked so far that neither waits for the other; LOCKSTEP_TEST_TIMES=1 prints the times. */
+ * threads. Of the times only this is checked: neither waits for the other. LOCKSTEP_TEST_TIMES=1 prints the times. */
 #define _GNU_SOURCE 1 /* affinity */
 #include "check.h"
 #include "core/runtime.h"

@@ -1,6 +1,6 @@
-/* Sums over replicas of values made in every way: random programs over sums of rows, uniform values, shares, numbers that are a
- * replica's own and replicas that do different things, and the gradients of those programs. Whatever is known about a value, the
- * sum is the sum of what the replicas have; a compiled function gives its bits. */
+/* Sums over replicas of values computed in every way: random programs over sums of rows, uniform values, shares, values of single
+ * replicas and replicas that do different things, and the gradients of those programs. Whatever is known about a value, the sum is
+ * the sum of the replicas' values; a compiled function gives the same bits. */
 #include "dist/replicas.h"
 
 enum { MOST = 24, FIRST_VALUES = 9, KEPT = 4 };

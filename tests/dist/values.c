@@ -1,5 +1,5 @@
-/* Section 8 of the specification: reduce, gather, local results and values made by a function; and what a per-replica value may
- * be used for. */
+/* Section 8 of the specification: reduce, gather, local results and values made by a function; and what a per-replica value may be
+ * used for. */
 #include "core/option.h"
 #include "dist/replicas.h"
 

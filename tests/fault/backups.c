@@ -1,7 +1,6 @@
-/* Training with lk_backup_and_restore() when the system fails: every system call of a run that goes on from a backup and saves
- * again fails, is cut short, or is the last one (shim/shim.h); every byte of the newest backup is damaged. Training goes on or
- * says why not, and whatever happened, a run after it ends with the weights of one that nothing happened to, and leaves nothing
- * behind.
+/* Training with lk_backup_and_restore() when the system fails: every system call of a run that resumes from a backup and saves
+ * again fails, is cut short, or is the last one (shim/shim.h); every byte of the newest backup is damaged. Training continues or
+ * reports why not. Whatever happened, a later run ends with the weights of an undisturbed one, and leaves no extra files.
  *
  * LOCKSTEP_SOAK=1: every call and every bit; without it some of them. */
 #include "core/memory.h"
@@ -51,7 +50,7 @@ static lk_dataset *shuffled(void)
     return lk_dataset_batch(lk_dataset_shuffle(lk_dataset_from_tensor_slices(LK_TUPLE(x, y)), 24), 4);
 }
 
-/* Two epochs of six steps, stopped after so many; a new model, optimiser and dataset each time, as in a new process. Errors are
+/* Two epochs of six steps, stopped after this many; a new model, optimiser and dataset each time, as in a new process. Errors are
  * the caller's. */
 static lk_digest part(const char *backups, int64_t stop)
 {
@@ -223,7 +222,7 @@ TEST(every_call_is_the_last)
 
 /* ---- damage ---- */
 
-/* Training goes on from another backup, or from the start: it ends the same. Or it says what is damaged. */
+/* Training resumes from another backup, or from the start, and ends the same. Or it reports what is damaged. */
 static void one_damage(int file, const uint8_t *data, size_t size)
 {
     put_folder();

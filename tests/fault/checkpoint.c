@@ -1,5 +1,5 @@
-/* Checkpoints when things go wrong: disks that are full, processes that die, files that are damaged, memory that ends. The one
- * before stays usable, and objects have all of the new values or none. */
+/* Checkpoints when things go wrong: full disks, processes that die, damaged files, no memory. The previous checkpoint stays usable,
+ * and objects have all of the new values or none. */
 #include "core/random.h"
 #include "format/bundle.h"
 #include "format/crc32c.h"
@@ -307,7 +307,7 @@ TEST(restore_without_memory)
     LK_POOL {
         lk_checkpoint_write(made(3).checkpoint, IN("only"));
         old_one = untrained();
-        lk_optimizer_iterations(old_one.optimizer); /* what waits for somebody to look gets its memory now */
+        lk_optimizer_iterations(old_one.optimizer); /* values that are computed when they are read get their memory now */
         lk_optimizer_learning_rate(old_one.optimizer);
         for (int n = 1; !lk_failed(); n++) {
             const int64_t before = lki_memory_in_use();

@@ -1,10 +1,10 @@
-/* Damage that checksums are for: small files of every format that has them, cut at every length, and with every single bit turned.
- * The damage is found, or what is read is what was written; with formats that are rows of records, a cut between two records
- * leaves those before it.
+/* Damage that checksums detect: small files of every format that has them, cut at every length, and with every single bit inverted.
+ * The damage is found, or what is read is what was written; with formats that are rows of records, a cut between two records leaves
+ * those before it.
  *
- * A bundle's is in tests/model, a backup's in backups.c. safetensors, HDF5 as Keras writes it, NPY and IDX have no checksum: a
- * bit of a weight that is turned cannot be found. The first is here all the same, for harm; tests/fuzz has the others.
- * LOCKSTEP_SOAK=1: all of the larger ones too. */
+ * Bundles are tested in tests/model, backups in backups.c. safetensors, HDF5 as Keras writes it, NPY and IDX have no checksum: an
+ * inverted bit of a weight cannot be found. safetensors is tested here nevertheless, for crashes; tests/fuzz has the others.
+ * LOCKSTEP_SOAK=1: all bits of the larger ones too. */
 #include "core/memory.h"
 #include "folder.h"
 #include "format/crc32.h"

@@ -1,12 +1,12 @@
-/* Hostile files: the classes of known attacks on readers of such formats, against every reader that could be met with them. Each is
- * refused with an error that says what is wrong, soon, without memory beyond what the file could hold, and nothing is left behind.
+/* Hostile files: the known classes of attacks on readers of such formats, against every reader they apply to. Each file is refused
+ * soon, with an error that says what is wrong, without memory beyond what the file could contain, and nothing is leaked.
  *
  *     WRAPS    a product of sizes that wraps, or is far beyond the file       DEEP     nesting without end
  *     OUTSIDE  an offset that points out of the file                          TWICE    one key, two values
- *     BEYOND   a length of a header or record that the file has not           BOMB     a few bytes that say they unpack to many
- *     ESCAPE   a name that leads out of where it belongs, a link to another file
+ *     BEYOND   a length of a header or record that the file has not           BOMB     a few bytes that claim to unpack to many
+ *     ESCAPE   a name that leads out of its folder, a link to another file
  *
- * tests/fuzz feeds the same readers with files nobody thought of; tests/unit has more of each format. */
+ * tests/fuzz feeds the same readers with random files; tests/unit has more of each format. */
 #include "check.h"
 #include "fault/hostile_files.h"
 #include "folder.h"

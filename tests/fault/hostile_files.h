@@ -1,4 +1,4 @@
-/* The files of hostile.c, made by hand: one function each. */
+/* The files of hostile.c: one function makes each. */
 #ifndef LK_TESTS_HOSTILE_FILES_H
 #define LK_TESTS_HOSTILE_FILES_H
 
@@ -412,7 +412,7 @@ static file png_beyond(void)
     return f;
 }
 
-/* A baseline header of 65500 x 65500 pixels, or fewer, and nothing behind it. */
+/* A baseline header of 65500 x 65500 pixels, or fewer, and nothing after it. */
 static file jpeg_of(uint32_t size)
 {
     file f = {.size = 0};

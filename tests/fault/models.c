@@ -1,5 +1,5 @@
-/* Every allocation fails in turn while models, losses and metrics are made, built, called and trained: told as LK_ENOMEM, nothing
- * left behind; and the same objects work again when there is memory. */
+/* Every allocation fails in turn while models, losses and metrics are made, built, called and trained: reported as LK_ENOMEM,
+ * nothing is leaked; and the same objects work again when there is memory. */
 #include "check.h"
 #include <lockstep.h>
 #include <math.h>

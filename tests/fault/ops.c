@@ -1,5 +1,5 @@
-/* Every allocation of every public op and layer fails in turn, with its gradient, run at once and compiled: told as LK_ENOMEM,
- * nothing left behind, and the same works again when there is memory. */
+/* Every allocation of every public op and layer fails in turn, with its gradient, run at once and compiled: reported as LK_ENOMEM,
+ * nothing is leaked, and the same works again when there is memory. */
 #include "check.h"
 #include "op/programs.h"
 #include <stdio.h>
@@ -9,7 +9,7 @@ enum { EVERY = 5 };
 #elif defined(__SANITIZE_ADDRESS__)
 enum { EVERY = 2 };
 #else
-enum { EVERY = 1 }; /* one program in so many */
+enum { EVERY = 1 }; /* one program in this many */
 #endif
 
 static const program *now;
@@ -59,7 +59,7 @@ TEST(ops_compiled)
     lk_set_threads(0);
 }
 
-/* ---- what is no op ---- */
+/* ---- functions that are not ops ---- */
 
 static int making_tensors(void)
 {

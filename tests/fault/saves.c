@@ -1,8 +1,8 @@
 /* Every system call of a save, and of a load, goes wrong once: it fails, is interrupted, is cut short, is the last one of the
- * process, or the last one before the power goes (shim/shim.h). Whatever happens, the older or the newer one of two generations
- * loads as a whole; an error names the file and the reason; nothing is held; and the next save leaves nothing of it behind.
+ * process, or the last one before a power failure (shim/shim.h). Whatever happens, the older or the newer one of two generations
+ * loads completely; an error names the file and the reason; nothing is held; and the next save removes leftovers.
  *
- * LOCKSTEP_SOAK=1: every call; without it every fifth or so, other ones for each fault. */
+ * LOCKSTEP_SOAK=1: every call; without it about every fifth, different ones for each fault. */
 #include "core/memory.h"
 #include "format/h5.h"
 #include "format/npy.h"
@@ -15,7 +15,7 @@
 
 enum { NONE = 0, OLD = 1, NEW = 2, NEXT = 3, GENERATIONS = 4, EVERY = 1000 };
 
-/* ---- generations: models after so many steps ---- */
+/* ---- generations: models after this many steps ---- */
 
 static trained     generation[GENERATIONS];
 static const char *place; /* the folder that is saved to */
@@ -41,7 +41,7 @@ static int which_tensor(const lki_array *a)
 
 typedef struct kind kind;
 struct kind {
-    const char *name; /* for the kinds that are told by it, the end of the path */
+    const char *name; /* for the kinds that are detected by it, the ending of the path */
     lk_status (*save)(const kind *k, int g);
     int (*load)(const kind *k); /* the generation that is there; NONE and an error */
     bool h5;
@@ -107,7 +107,7 @@ static lk_status save_managed(const kind *k, int g)
     return status;
 }
 
-/* The same name again and again; what it becomes is told by its end. */
+/* The same name again and again; its ending determines the format. */
 static const char *path_of(const kind *k)
 {
     char name[32];
@@ -337,7 +337,7 @@ TEST(every_call_of_a_save_fails)
     };
     for (int i = 0; i < LKI_COUNT(kinds); i++)
         for (int f = 0; f < LKI_COUNT(faults) && possible(&kinds[i]); f++) {
-            const int calls = failures_of(&kinds[i], faults[f]); /* so many or a few less */
+            const int calls = failures_of(&kinds[i], faults[f]); /* this many or a few fewer */
             if (calls < (faults[f].action == SHIM_SHORT ? 2 : 8)) fail_msg("%s: only %d calls", kinds[i].name, calls);
         }
 }
@@ -354,7 +354,7 @@ static void one_bad_load(const kind *k)
         HERE(fault.action != SHIM_SHORT);
         HERE(fault.error != EINTR || !shim_made_again());
         HERE(lk_failed());
-        if (lk_error_code() != LK_ENOTFOUND) check_error(); /* a state file that cannot be read is told in a warning */
+        if (lk_error_code() != LK_ENOTFOUND) check_error(); /* a state file that cannot be read is reported in a warning */
         lk_clear_error();
     }
     HERE(!lk_failed());
@@ -398,7 +398,7 @@ static bool save_in_child(const kind *k)
     return WIFSIGNALED(status);
 }
 
-/* By another process, which begins to count anew: what it finds there it goes on from. */
+/* By another process, which begins to count again: it continues from the files it finds. */
 static bool goes_on(const kind *k, int files[static 4], int found)
 {
     if (k->load == load_numbered) {

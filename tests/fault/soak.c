@@ -1,9 +1,9 @@
-/* soak [CYCLES [SEED]]: one `lockstep train --save --resume` after the other is killed (SIGKILL), at a random moment or in the
- * middle of saving, and goes on, on 1, 2, 4 or 8 replicas by chance. No checkpoint is ever found damaged, no run begins anew, and
- * each ends with the digest of a run that nobody killed. CYCLES kills (default 40; `make soak` has 500); the same SEED gives the
- * same moments and replicas, as far as time is the same.
+/* soak [CYCLES [SEED]]: runs of `lockstep train --save --resume` are killed (SIGKILL) one after the other, at a random moment or in
+ * the middle of saving, and resume, on a random number of replicas (1, 2, 4 or 8). No checkpoint is ever found damaged, no run
+ * starts again from the beginning, and each ends with the digest of an uninterrupted run. CYCLES kills (default 40; `make soak` has
+ * 500); the same SEED gives the same moments and replicas, as far as timing is the same.
  *
- *     start --> a moment passes, or the k-th file is made or renamed --> SIGKILL --> every index has its data, whole --> start
+ *     start --> a moment passes, or the k-th file is made or renamed --> SIGKILL --> every index has its data, complete --> start
  *           \-> ends by itself: the digest is right --> an empty folder --> start */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
@@ -113,7 +113,7 @@ static left look_around(const char *backups, int cycle)
     return l;
 }
 
-/* Where there is a checkpoint, a run goes on with it, the newest, and says nothing. */
+/* If there is a checkpoint, a run resumes from the newest one, without a message. */
 static void check_words(int cycle, bool had_one)
 {
     static char              text[MOST_OUTPUT];

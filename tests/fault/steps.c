@@ -1,4 +1,4 @@
-/* Every allocation fails in turn in tapes, functions and optimisers: told as LK_ENOMEM, nothing left behind, objects stay usable,
+/* Every allocation fails in turn in tapes, functions and optimisers: reported as LK_ENOMEM, nothing is leaked, objects stay usable,
  * and what was assigned before a failure is either the old value or the new one. */
 #include "check.h"
 #include <lockstep.h>
@@ -230,7 +230,7 @@ TEST(a_variable_survives)
 static int quiet(void **state)
 {
     (void)state;
-    lk_set_log(silence, NULL); /* missing gradients are told */
+    lk_set_log(silence, NULL); /* missing gradients are reported */
     return 0;
 }
 

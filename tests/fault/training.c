@@ -1,7 +1,5 @@
 /* Every allocation of fit, evaluate, predict, save and load fails once: alone, and with all after it. Each time there is an error,
- * LK_ENOMEM, or the right result to the bit; nothing is left behind; and nothing crashes.
- *
- * LOCKSTEP_SOAK=1: every allocation; without it every few of them. */
+ * LK_ENOMEM, or exactly the right result; nothing is leaked; and nothing crashes. */
 #include "check.h"
 #include "folder.h"
 #include "format/h5.h"
@@ -78,7 +76,7 @@ static lk_digest fits_with_backups(void)
     return fit_on(1, in("backups"), 0);
 }
 
-/* Stopped without a fault; goes on with one. */
+/* Stopped without a fault; resumes with one. */
 static bool armed_later;
 static void arm_now(void);
 

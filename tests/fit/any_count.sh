@@ -1,5 +1,6 @@
 #!/bin/bash
-# any_count.sh BUILD: the program says that 1, 2, 4 and 8 replicas, and a run stopped on 8 and finished on 2, give the same bits; it leaves nothing behind.
+# any_count.sh BUILD: the program reports that 1, 2, 4 and 8 replicas, and a run stopped on 8 and finished on 2, give the same bits;
+# it leaves no files.
 build=$(realpath "${1:?usage: any_count.sh BUILD}")
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT

@@ -1,4 +1,4 @@
-/* Callbacks: what each does and says at each event, driven by hand. Sequences and words were compared with Keras 3.15. */
+/* Callbacks: what each does and prints at each event, called directly. Sequences and words were compared with Keras 3.15. */
 #include "fit/hooks.h"
 #include "fit/weights.h"
 #include "folder.h"
@@ -364,7 +364,7 @@ TEST(csv_files_have_keras_columns_and_line_ends)
     folder_remove(folder);
 }
 
-/* Files may grow to so many bytes, or to any size. */
+/* Files may grow to this many bytes, or to any size. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit r;
@@ -386,7 +386,7 @@ TEST(a_disk_that_is_full_for_a_while_leaves_a_whole_csv_file_and_one_warning)
     END_EPOCH(c, &s, 2, {"loss", 0.125}, {"val_loss", 3});
     limit_files(RLIM_INFINITY);
     assert_false(lk_failed());
-    const char *first = strstr(logged, "log.csv is incomplete: File too large; training goes on");
+    const char *first = strstr(logged, "log.csv is incomplete: File too large; training continues");
     assert_non_null(first);
     assert_null(strstr(first + strlen("log.csv is incomplete"), "incomplete"));
     END_EPOCH(c, &s, 3, {"loss", 0.5}, {"val_loss", 4});
@@ -562,7 +562,7 @@ TEST(checkpoints_that_are_refused)
     stage_free(&s);
 }
 
-/* ---- of one's own ------------------------------------------------------------------------------------------------------------ */
+/* ---- custom callbacks ---- */
 
 static char order[2048];
 

@@ -1,4 +1,4 @@
-/* Callbacks through fit: stopping, rates, files, moving averages, backups. What each says by itself is in callbacks.c. */
+/* Callbacks through fit: stopping, rates, files, moving averages, backups. What each prints by itself is in callbacks.c. */
 #include "fit/hooks.h"
 #include "fit/weights.h"
 #include "folder.h"
@@ -82,7 +82,7 @@ TEST(averages_are_shown_while_the_model_is_evaluated)
             .callbacks = LK_CALLBACKS(lk_swap_ema_weights(), lk_callback_of(.user = &tested, .on_test_batch_end = keep_weight),
                                       lk_callback_of(.user = &trained, .on_epoch_end = keep_weight)));
         assert_string_equal(lk_error(), "");
-        assert_true(tested > trained && trained < 1); /* the average lags behind a falling weight */
+        assert_true(tested > trained && trained < 1); /* the average follows a falling weight with a delay */
         assert_float_equal(weight_of(m), tested, 0);  /* at the end it is in the variables */
 
         lk_model *plain = small_model(NULL);
@@ -104,7 +104,7 @@ TEST(averages_on_epochs_stay_for_callbacks_behind)
         assert_float_equal(weight_of(m), behind, 0);
         lk_model *plain = small_model(NULL);
         FIT(plain, .epochs = 1, .callbacks = LK_CALLBACKS(lk_callback_of(.user = &plain_end, .on_epoch_end = keep_weight)));
-        assert_float_equal(begun, plain_end, 0); /* the second epoch went on with the weights in training */
+        assert_float_equal(begun, plain_end, 0); /* the second epoch continued with the weights in training */
     }
 }
 

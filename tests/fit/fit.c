@@ -1,5 +1,4 @@
-/* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), every split the same, and what is
- * refused. */
+/* compile, fit, evaluate and predict: the reference numbers of the specification (15.3), the same for every split, and errors. */
 #include "core/log.h"
 #include "folder.h"
 #include "refusal.h"
@@ -105,7 +104,7 @@ TEST(predict_keeps_the_order)
                 }
 }
 
-/* ---- a model that draws and normalises: the same bits whoever trains it ---- */
+/* ---- a model that draws and normalises: the same bits for any number of replicas ---- */
 
 static lk_tensor *noise(lk_shape shape, const char *name) { return lk_random_normal(shape, .stream = name); }
 
@@ -510,7 +509,7 @@ TEST(a_bad_label_is_named)
                 assert_true(lk_failed());
                 REFUSED(lk_error_code(), 0, "lk_model_fit: epoch 1, step 2", "row 7", "7");
                 assert_int_equal(t.train_end, 1);
-                lk_model_fit(m, batches(8, 4), .verbose = LK_SILENT); /* and it goes on from there */
+                lk_model_fit(m, batches(8, 4), .verbose = LK_SILENT); /* and it continues from there */
                 assert_string_equal(lk_error(), "");
             }
 }

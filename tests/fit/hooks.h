@@ -1,4 +1,4 @@
-/* Callbacks driven by hand: a model of one weight, events made up, and what was said and logged. */
+/* Calling callbacks directly: a model of one weight, artificial events, and what was printed and logged. */
 #ifndef LK_TESTS_FIT_HOOKS_H
 #define LK_TESTS_FIT_HOOKS_H
 
@@ -74,7 +74,7 @@ typedef struct stage {
     lki_logs      logs;
 } stage;
 
-/* Anew; zeroed before the first time. */
+/* Start again; zeroed before the first time. */
 static inline void stage_set(stage *s, lk_model *m)
 {
     lki_logs_free(&s->logs);

@@ -1,4 +1,4 @@
-/* The progress display: lines as Keras prints them, with a clock of the test's own, and the live line on a pseudo terminal. */
+/* The progress display: lines as Keras prints them, with the test's clock, and the live line on a pseudo terminal. */
 #define _GNU_SOURCE /* posix_openpt */
 #include "core/log.h"
 #include "fit/hooks.h"
@@ -174,8 +174,8 @@ TEST(evaluation_and_prediction_have_bars_of_their_own)
 static char       screen[1 << 16];
 static const char shown = 1; /* written after all else */
 
-/* What `show` writes to a terminal of so many columns. The terminal stays open here until all of it was read: what the
-   last writer left in a terminal as it closed it may be lost. */
+/* What `show` writes to a terminal with this many columns. The terminal stays open here until all of it was read: the last output
+ * before a terminal is closed may be lost. */
 static void on_terminal(int columns, void (*show)(void))
 {
     const int            master = posix_openpt(O_RDWR | O_NOCTTY);

@@ -1,5 +1,5 @@
-/* A run that was stopped, after any step, and goes on with a fresh model, optimiser and dataset on another number of replicas ends
- * as one that nobody stopped: the same weights and slots, and the same history to the last bit. For everything fit can do. */
+/* A run that was stopped after any step, and resumes with a fresh model, optimiser and dataset on another number of replicas, ends
+ * like an uninterrupted one: the same weights and slots, and the same history to the last bit. For everything fit can do. */
 #include "resumed.h"
 #include <stdlib.h>
 
@@ -97,7 +97,7 @@ static void steps_per_epoch_of_repeated_data(const part *p, outcome *out)
     fit_part(p, (lk_fit_args){.model = m, .data = d, .epochs = EPOCHS, .steps_per_epoch = STEPS - 1}, out);
 }
 
-/* The third epoch begins the data anew. */
+/* The third epoch starts the data again. */
 static void steps_per_epoch_of_data_that_ends(const part *p, outcome *out)
 {
     MADE(p, dense_model());

@@ -1,5 +1,5 @@
-/* The files of a run that can go on: killed while they are written, damaged, without room on the disk, made by another program.
- * What goes on ends as a run that nobody disturbed; what cannot is told. */
+/* The files of a run that can be resumed: killed while they are written, damaged, without space on the disk, made by another
+ * program. A run that resumes ends like an undisturbed one; if it cannot, that is reported. */
 #include "fit/backup_files.h"
 #include "fit/resume.h"
 #include "format/crc32c.h"
@@ -208,7 +208,7 @@ TEST(a_damaged_backup_falls_back_to_the_one_before)
         assert_non_null(strstr(logged, "the backup before it is used"));
         assert_int_equal(backups_in(folder, number), 2);
         ways[i](folder, number[0]);
-        ways[i](folder, number[1]); /* nothing is left: begun anew only when somebody says so */
+        ways[i](folder, number[1]); /* no files are left: training starts again only if the user says so */
         train((setting){.folder = folder});
         assert_true(lk_failed());
         assert_non_null(strstr(lk_error(), "remove it to start again"));
@@ -284,7 +284,7 @@ TEST(without_room_training_goes_on)
         assert_string_equal(lk_error(), "");
         assert_non_null(strstr(logged, "a backup could not be saved"));
         assert_non_null(strstr(logged, strerror(EFBIG)));
-        assert_true(occurrences(logged, "could not be saved") == 1); /* the same one is told once */
+        assert_true(occurrences(logged, "could not be saved") == 1); /* the same warning is given once */
         assert_int_equal(folder_leftovers(saved), 0);
         assert_int_equal(backups_in(saved, number), relief ? 2 : 0); /* the next one was tried */
     }
@@ -316,7 +316,7 @@ TEST(saved_after_every_step)
     assert_int_equal(folder_leftovers(folder), 0);
     /* All of it is done: nothing is trained, and the weights are there. */
     assert_true(lk_digest_equal(train((setting){.epochs = 60, .folder = folder, .stay = LK_OFF, .replicas = 4}), straight));
-    /* More epochs go on from there. */
+    /* More epochs continue from there. */
     assert_true(lk_digest_equal(train((setting){.epochs = 62, .folder = folder}), train((setting){.epochs = 62})));
     assert_string_equal(logged, "");
     folder_remove(folder);
@@ -379,7 +379,7 @@ TEST(other_data_is_told_between_epochs)
     logged[0] = 0;
     train((setting){.folder = folder, .epochs = 3, .batch = 24});
     assert_string_equal(lk_error(), "");
-    assert_non_null(strstr(logged, "was saved with other data"));
+    assert_non_null(strstr(logged, "was saved with another dataset"));
     folder_remove(folder);
 }
 
@@ -573,8 +573,8 @@ static bool in_two_parts(const char *folder, lk_digest *out)
     return !lk_failed();
 }
 
-/* A request that fails, alone or with all after it, is an error or a warning: nothing is left behind, and weights that come out are
- * right. */
+/* A request that fails, alone or with all after it, is an error or a warning: nothing is leaked, and weights are right if there are
+ * any. */
 TEST(every_allocation_fails)
 {
     const char     *folder = folder_new();
@@ -599,7 +599,7 @@ TEST(every_allocation_fails)
             if (ended && !lk_digest_equal(d, straight)) fail_msg("request %lld: other weights", (long long)n);
             lk_clear_error();
             if (lki_memory_in_use() != before) fail_msg("request %lld, %d: memory is left behind", (long long)n, alone);
-            d = train((setting){.folder = folder, .epochs = 2}); /* what it left is good to go on with */
+            d = train((setting){.folder = folder, .epochs = 2}); /* the files it left can be resumed from */
             assert_string_equal(lk_error(), "");
             assert_true(lk_digest_equal(d, straight));
         }

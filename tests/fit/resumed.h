@@ -1,4 +1,4 @@
-/* Runs that are stopped and go on, beside one that nobody stopped: what they end with is compared bit by bit. */
+/* Runs that are stopped and resumed, compared bit by bit with an uninterrupted one. */
 #ifndef LK_TESTS_FIT_RESUMED_H
 #define LK_TESTS_FIT_RESUMED_H
 
@@ -43,8 +43,8 @@ static inline void history_text(const lk_history *h, char *text, size_t room)
     }
 }
 
-/* How a part of a run is made: on so many replicas (0: under no strategy), stopped after so many steps (0: to the end), saving in
- * `folder` (NULL: not at all). */
+/* How a part of a run is made: on this many replicas (0: under no strategy), stopped after this many steps (0: to the end), saving
+ * in `folder` (NULL: not at all). */
 typedef struct part {
     int         replicas;
     int64_t     stop;

@@ -1,5 +1,5 @@
-/* The caller's rounding mode changes nothing: what is made, trained, drawn, measured, written and read under any of the four modes
- * has the bits of round-to-nearest, and the mode is the caller's again when a call returns. */
+/* The caller's rounding mode changes nothing: results of all calls under any of the four modes have the bits of round-to-nearest,
+ * and the mode is the caller's again when a call returns. */
 #include "core/sha256.h"
 #include "every_layer.h"
 #include "folder.h"

@@ -1,5 +1,5 @@
-/* An error that a thread had before changes nothing that a call does: every step of a program gives the same results with one, and
- * lk_error() still tells that first one at the end. */
+/* An earlier error of the thread changes nothing that a call does: every step of a program gives the same results with one, and
+ * lk_error() still returns that first one at the end. */
 #include "check.h"
 #include "folder.h"
 #include "refusal.h"

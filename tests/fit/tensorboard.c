@@ -211,7 +211,7 @@ TEST(a_disk_that_is_full_for_a_while_is_one_warning_and_nothing_is_lost)
     }
     const char *words = "TensorBoard: this log is incomplete: ", *first = strstr(logged, words);
     assert_non_null(first);
-    assert_non_null(strstr(first, ": cannot write it: File too large; training goes on"));
+    assert_non_null(strstr(first, ": cannot write it: File too large; training continues"));
     assert_null(strstr(first + 1, words));
     read_side(folder, "train");
     for (int epoch = 0; epoch < 4; epoch++) {
@@ -272,7 +272,7 @@ TEST(filters_are_tiles)
     assert_true(i.width == 3 * 25 - 1 && i.height == 2 * 25 - 1);
     assert_true(grey(&i, 0, 0) == 0 && grey(&i, 0, 25) == 0 && grey(&i, 0, 50) == 255 && grey(&i, 23, 73) == 255);
     assert_true(grey(&i, 0, 24) == 255 && grey(&i, 24, 0) == 255); /* between tiles */
-    assert_true(grey(&i, 25, 0) == 0 && grey(&i, 25, 60) == 255);  /* behind the last */
+    assert_true(grey(&i, 25, 0) == 0 && grey(&i, 25, 60) == 255);  /* after the last */
     lki_image_free(&i);
 
     i = picture(LK_SHAPE(1, 1, 3, 1), rgb);

@@ -1,4 +1,4 @@
-/* Traces: what is recorded while one is asked for, how it looks in the file, and what is refused. */
+/* Traces: what is recorded while one is on, the file, and errors. */
 #include "check.h"
 #include "folder.h"
 #include "format/json.h"

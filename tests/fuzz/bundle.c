@@ -1,6 +1,6 @@
-/* TensorFlow's checkpoints: an index and a data file. The input has a byte that says how the index comes: odd, as it is; even, put
- * together of the keys and values in the input, so that its checksums are right; then the index (or the keys and values), then the
- * data file. */
+/* TensorFlow's checkpoints: an index and a data file. The first byte of the input says how the index is given: odd, as it is; even,
+ * it is built from the keys and values in the input, so that its checksums are right. Then follow the index (or the keys and
+ * values) and the data file. */
 #include "format/bundle.h"
 #include "format/crc32c.h"
 #include "format/object_graph.h"

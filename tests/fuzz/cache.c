@@ -1,4 +1,4 @@
-/* The file of a cache. Unless the first byte is odd its checksums are made right first. */
+/* The file of a cache. Unless the first byte is odd, its checksums are corrected first. */
 #include "format/crc32c.h"
 #include "format/file.h"
 #include "fuzz/target.h"

@@ -1,4 +1,4 @@
-/* HDF5 files, through the helper. It may end while it reads one, or not end; the library says so. */
+/* HDF5 files, through the helper. The helper may crash or hang while it reads one; the library must report it. */
 #include "format/h5.h"
 #include "format/h5_helper.h"
 #include "fuzz/target.h"

@@ -1,4 +1,4 @@
-/* Where an iterator stands, as bytes. Unless the first byte is odd their checksum is made right first. */
+/* The position of an iterator, as bytes. Unless the first byte is odd, their checksum is corrected first. */
 #include "format/crc32c.h"
 #include "fuzz/target.h"
 

@@ -1,6 +1,6 @@
-/* .keras archives, .h5 files with a model, and weights. What is in a file of weights is not HDF5 but what the helper would answer
- * (driver/exchange.c); h5.c has the helper itself. The first byte says how the input comes: odd, as it is; even, as parts of an
- * archive: metadata.json, config.json, model.weights.h5. */
+/* .keras archives, .h5 files with a model, and weights. The content of a file of weights is not HDF5 but what the helper would
+ * answer (driver/exchange.c); h5.c tests the helper itself. The first byte says how the input is given: odd, as it is; even, as
+ * parts of an archive: metadata.json, config.json, model.weights.h5. */
 #include "format/zip.h"
 #include "fuzz/target.h"
 

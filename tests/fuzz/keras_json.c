@@ -1,5 +1,5 @@
-/* Models as Keras' JSON, read and then used. What a text describes may need any amount of memory: more than the limit is told as
- * LK_ENOMEM. */
+/* Models as Keras' JSON, read and then used. What a text describes may need any amount of memory: more than the limit is reported
+ * as LK_ENOMEM. */
 #include "fuzz/model_use.h"
 
 TARGET(64 * MIB, 0)

@@ -1,4 +1,4 @@
-/* Models of all kinds of layers as the library writes them, changed in a few places as a hand or a broken program would: numbers to
+/* Models of all kinds of layers as the library writes them, changed in a few places as by hand or by a broken program: numbers to
  * sizes that no layer can have, options swapped, removed, of another type; then used (model_use.h).
  *
  * An input is the seed of one such text. LOCKSTEP_FUZZ_TELL prints it. A large run:

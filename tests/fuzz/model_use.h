@@ -1,5 +1,5 @@
-/* A model that a text describes, taken through what people do with one: read, shown, asked, trained for two steps on two replicas.
- * What is refused on the way must be refused with an error; nothing may crash. */
+/* Uses a model that a text describes in the typical ways: reads it, prints it, queries it, trains it for two steps on two replicas.
+ * A refusal must come with an error; nothing may crash. */
 #ifndef LK_TESTS_FUZZ_MODEL_USE_H
 #define LK_TESTS_FUZZ_MODEL_USE_H
 
@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Elements of all values of a model for one row. Up to SLOW they are computed; from FULL on there is no memory for them, which must
- * be told at once. A sound model between the two would only take long. */
+ * be reported at once. A valid model between the two would only take long. */
 enum { USE_ROWS = 4, USE_SLOW = 1 << 16, USE_FULL = 1 << 25 };
 
 static struct {

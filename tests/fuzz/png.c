@@ -1,4 +1,4 @@
-/* PNG images. With an odd first byte as they are; otherwise the checksums of their chunks are made right first. */
+/* PNG images. With an odd first byte as they are; otherwise the checksums of their chunks are corrected first. */
 #include "format/png.h"
 #include "format/crc32.h"
 #include "fuzz/target.h"

@@ -1,5 +1,5 @@
-/* safetensors files: as bytes; and, where the first byte is odd, with the length of the header put right, so that more inputs get
- * past it. */
+/* safetensors files: as bytes; and, if the first byte is odd, with a corrected length of the header, so that more inputs pass that
+ * check. */
 #include "format/safetensors.h"
 #include "fuzz/target.h"
 

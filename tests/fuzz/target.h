@@ -2,13 +2,16 @@
  * ... }
  *
  * After each input
- * 1. the reader has ended, by itself;
- * 2. where it failed, the thread has an error of a kind a file can cause, with a text;
- * 3. it never held more memory at once than base + ratio * size of the input (all requests of the library are counted);
- * 4. all memory was given back.
+ *
+ *  1. the reader has returned, by itself;
+ *  2. if it failed, the thread has an error of a kind that a file can cause, with a text;
+ *  3. it never held more memory at once than base + ratio * size of the input (all requests of the library are counted);
+ *  4. all memory was released.
+ *
  * Anything else ends the process, as a sanitizer would, and the input is kept.
  *
- * The same file serves libFuzzer, where clang has it, and driver/driver.c, which needs nothing. tools/fuzz runs both kinds. */
+ * The same file is used with libFuzzer, if clang has it, and with driver/driver.c, which needs nothing. tools/fuzz runs both
+ * kinds. */
 #ifndef LK_TESTS_FUZZ_TARGET_H
 #define LK_TESTS_FUZZ_TARGET_H
 

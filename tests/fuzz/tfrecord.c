@@ -1,5 +1,5 @@
 /* TFRecord files and the records in them: as tf.train.Example, and as TensorBoard's events. With an odd first byte the file is read
- * as it is; otherwise its checksums are made right first, so that what lies behind them is seen. */
+ * as it is; otherwise its checksums are corrected first, so that the code after them is tested. */
 #include "format/tfrecord.h"
 #include "format/crc32c.h"
 #include "format/events.h"

@@ -1,12 +1,12 @@
 /* What the parts of the golden test share: a case with its arrays and attributes, comparing within bounds, one line per case.
  *
  * Invariants
- * 1. Nothing is skipped in silence: an operation, attribute or option this program does not know makes the case fail, by name.
- * 2. A case fails once, with its first reason; the counters count cases.
- * 3. Where factors are rounded to 10 or 7 bits (TF32, BF16), what is computed is judged by what training needs: results and
- *    gradients of products within 2e-2 of the largest entry and what noise the rounding makes of nothing, each loss of a training
- *    within 2e-2 of TensorFlow's, or four times its own spread. Weights at the end are not compared there: Adam follows the sign
- *    of a gradient near zero. */
+ *  1. Nothing is skipped silently: an operation, attribute or option that this program does not know makes the case fail, by name.
+ *  2. A case fails once, with its first reason; the counters count cases.
+ *  3. If factors are rounded to 10 or 7 bits (TF32, BF16), the bounds are those that training needs: results and gradients of
+ *     products within 2e-2 of the largest entry (plus the noise that rounding adds to zeros), each loss of a training within 2e-2
+ *     of TensorFlow's, or four times its own spread. Weights at the end are not compared then: Adam follows the sign of a gradient
+ *     near zero. */
 #ifndef LK_TESTS_GOLDEN_H
 #define LK_TESTS_GOLDEN_H
 
@@ -58,7 +58,7 @@ typedef struct test_case {
     const char *part, *name;
     json_t     *json;
     json_t     *attributes; /* those of the op, or the options of the optimiser */
-    json_t     *asked;      /* the keys somebody looked at */
+    json_t     *asked;      /* the keys that were used */
     lki_zip     zip;
     char        why[1200]; /* the first reason to fail; "" while there is none */
     double      worst;     /* largest error over its bound */
@@ -98,7 +98,7 @@ static void measure(test_case *c, const char *what, double error, double bound)
     if (!(part <= 1)) miss(c, "%s: off by %.3g, %.3g is allowed", what, error, bound);
 }
 
-/* What is no finite number there must not be one here; true: so far there is nothing to measure. */
+/* Where the stored number is not finite, this one must not be either; true: there is nothing to measure yet. */
 static bool is_lost(test_case *c, const char *what, double ours, double right)
 {
     if (isfinite(right) && isnan(ours)) miss(c, "%s is not a number", what);
@@ -280,7 +280,7 @@ static void compare_bits(test_case *c, const char *what, const lk_tensor *a, con
     if (size && memcmp(lk_data(a), lk_data(b), size) != 0) miss(c, "%s: the compiled function gives other bits", what);
 }
 
-/* Python writes NaN, Infinity and -Infinity, which are not JSON: each becomes "", which is no number. */
+/* Python writes NaN, Infinity and -Infinity, which are not JSON: each becomes "", which is not a number. */
 static void hide_words(char *text)
 {
     static const char *const WORDS[] = {"NaN", "-Infinity", "Infinity"};

@@ -1,7 +1,7 @@
 /* files/: models and weights that Keras wrote: NAME.keras, NAME.weights.h5 and NAME.h5 with NAME_values.npz and .json, json/, and
  * model.json of each run of train/.
  *
- * Weights must be theirs bit for bit, predictions within 1e-5, and a model's JSON must say all that Keras' says. */
+ * Weights must equal theirs bit for bit, predictions within 1e-5, and a model's JSON must have everything that Keras' has. */
 #ifndef LK_TESTS_GOLDEN_KERAS_H
 #define LK_TESTS_GOLDEN_KERAS_H
 

@@ -1,8 +1,8 @@
 /* Models of train/: from spec.json's "model", a list of layers, to ops.
  *
- * A model is a chain, or a graph if a layer says with "from" whose outputs it takes. Keras has the weights of a chain in the order
- * of the list and those of a graph in the order of depth; there each layer knows its own by their paths, which begin with its name.
- * A layer of a graph that its output does not depend on is not part of it, neither here nor in Keras. */
+ * A model is a chain, or a graph if a layer says with "from" whose outputs it reads. Keras stores the weights of a chain in the
+ * order of the list and those of a graph in the order of depth; there each layer finds its own by their paths, which begin with its
+ * name. A layer of a graph that its output does not depend on is not part of it, neither here nor in Keras. */
 #ifndef LK_TESTS_GOLDEN_LAYERS_H
 #define LK_TESTS_GOLDEN_LAYERS_H
 

@@ -1,6 +1,6 @@
-/* strategy/strategy.json: what MirroredStrategy does, table by table. An entry is a case. Where an entry `differs`, the
- * specification is compared with instead, by the function of that table; an error of TensorFlow must be an error here, of its
- * kind. A table this program does not know fails, and so does one that is not there. */
+/* strategy/strategy.json: what MirroredStrategy does, table by table. An entry is a case. If an entry `differs`, it is compared
+ * with the specification instead, by the function of that table; an error of TensorFlow must be an error here, of its kind. A table
+ * that this program does not know fails, and so does a missing one. */
 #ifndef LK_TESTS_GOLDEN_STRATEGY_H
 #define LK_TESTS_GOLDEN_STRATEGY_H
 

@@ -46,7 +46,7 @@ static void table_loss_reduction(scenario *e)
     WORD(e->c, "loss", "MeanSquaredError of 0 and 2r+1, 2r+2");
     lk_loss   *loss = lk_mean_squared_error(.reduction = all[WORD(e->c, "reduction", "sum", "sum_over_batch_size", "none")]);
     lk_tensor *out = lk_run(e->strategy, loss_in_replica, .user = loss).item[0];
-    if (e->differs) compare_error(e); /* not in a loop of one's own */
+    if (e->differs) compare_error(e); /* not in a custom loop */
     else compare_replicas(e, "result", out, e->result);
 }
 

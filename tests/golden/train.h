@@ -1,11 +1,10 @@
 /* train/: whole training runs as a compiled step, against the runs of TensorFlow on one or several devices.
  *
- * Every run is made on one device: one on N replicas is there the run in which each row's loss is weighed as its replica weighed
- * it, by 1 / denominator, or 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. Batch normalisation
- * takes the rows of each replica by themselves. A run on several replicas is made again under a strategy of as many: as
- * NAME/strategy split by lanes (or evenly, where the denominator or batch normalisation makes the split matter) and as NAME/fill
- * against losses_fill.txt. A run that fit made is made by fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two
- * replicas. */
+ * Every run is made on one device. For a run on N replicas each row's loss is weighted as its replica weighted it, by 1 /
+ * denominator, or 1 / (N * rows of that replica); the sum over rows is then the sum over replicas. Batch normalisation uses the
+ * rows of each replica separately. A run on several replicas is made again under a strategy of as many: as NAME/strategy split by
+ * lanes (or evenly, if the split matters because of the denominator or batch normalisation) and as NAME/fill against
+ * losses_fill.txt. A run that fit made is made by fit too, from the model's JSON: as NAME/fit, and as NAME/fit2 on two replicas. */
 #ifndef LK_TESTS_GOLDEN_TRAIN_H
 #define LK_TESTS_GOLDEN_TRAIN_H
 
@@ -21,7 +20,7 @@
 typedef struct train_run {
     test_case    *c;
     json_t       *spec;
-    bool          custom; /* a loop of one's own made it, not fit */
+    bool          custom; /* a custom loop made it, not fit */
     int           replicas, epochs, steps;
     int64_t       batch;
     net           net;
@@ -279,7 +278,7 @@ static void check_weights(train_run *r)
     lki_zip_close(&z);
 }
 
-/* After so many steps; final.npz is not of the split that fills. */
+/* After this many steps; final.npz is not of the split that fills. */
 static void check_end(train_run *r, int step)
 {
     if (!r->c->why[0] && step != r->steps) miss(r->c, "%d steps: should be %d", step, r->steps);
@@ -419,7 +418,7 @@ typedef struct form { /* a way to make a run */
     bool          fit;
 } form;
 
-/* As fit takes it, or for a loop of one's own: one value per row. */
+/* As in fit, or for a custom loop: one value per row. */
 static lk_loss *loss_in(train_run *r, bool fit)
 {
     const scope               outer = scope_begin(r->c, json_object_get(r->spec, "loss"));
@@ -449,7 +448,7 @@ static bool start_run(train_run *r, const char *data, bool fit)
     return (fit || load_weights(r)) && (inputs ? load_inputs(r, inputs) : load_set(r, data)) && !r->c->why[0];
 }
 
-/* A loop of one's own goes over the data once, whatever the spec says; fit is on one device. */
+/* A custom loop uses the data once, whatever the spec says; fit is on one device. */
 static train_run run_of(test_case *c, json_t *spec)
 {
     const char *mode = json_string_value(json_object_get(spec, "mode"));

@@ -1,6 +1,6 @@
-/* Captured steps whose kernels are set to other arguments, with memory that lies elsewhere each time: no launch fails, and every
- * launch gets what is its own. Kernels that two calls of a step launch with more and with less shared memory; layers that are alike
- * in all but addresses; and launches that a card does not allow. */
+/* Captured steps whose kernels get other arguments at each launch, because memory is at other addresses: no launch fails, and every
+ * launch gets its own arguments. Kernels that two calls of a step launch with more and with less shared memory; layers that differ
+ * only in addresses; and launches that a card does not allow. */
 #include "child.h"
 
 enum { TURNS = 12, INPUTS = 3 };

@@ -54,7 +54,7 @@ static void backwards(const void *arg, outcome *out)
     lk_strategy *s = lk_mirrored_strategy(.devices = LK_DEVICES("GPU:2", "GPU:0"));
     NEED(lk_num_replicas_in_sync(s) == 2);
     small_fit(s, LK_OFF, out);
-    NEED(lki_gpu_memory_of(lki_device_gpu_at(1)).used == 0); /* nobody touched it */
+    NEED(lki_gpu_memory_of(lki_device_gpu_at(1)).used == 0); /* it was not used */
 }
 
 static void second_card(const void *arg, outcome *out)

@@ -1,12 +1,12 @@
-/* Tests in processes of their own: how many GPUs there are is fixed by the first look at them, so each part of a test that needs
- * a number of its own runs in a child, which sets the environment before its first call of the library; its parent makes none.
- * What a child found out comes back in an outcome.
+/* Tests in separate processes: the number of GPUs is fixed at its first query, so each part of a test that needs another number
+ * runs in a child, which sets the environment before its first call of the library; its parent makes no such call. The child's
+ * results are returned in an outcome.
  *
  *     static void two(const void *arg, outcome *out) { NEED(lk_list_devices().count == 3); }
  *     TEST(both_cards_are_there) { CHILD(two, NULL, NULL, .cards = 2); }
  *
- * Cards are simulated unless LOCKSTEP_TEST_GPU=cuda; then a part that needs more of them than there are is left out, and says so;
- * with LOCKSTEP_TEST_CARDS=1 one card stands for as many as are needed. */
+ * Cards are simulated unless LOCKSTEP_TEST_GPU=cuda; then a part that needs more of them than there are is left out, and prints
+ * that; with LOCKSTEP_TEST_CARDS=1 one card stands for as many as are needed. */
 #ifndef LK_TESTS_GPU_CHILD_H
 #define LK_TESTS_GPU_CHILD_H
 
@@ -113,7 +113,7 @@ static inline void child_environment(const setting *s)
     unsetenv("LOCKSTEP_DEVICE");
 }
 
-/* cmocka's handlers would go on with the tests behind this one, in the child as well. */
+/* cmocka's handlers would continue with the tests after this one, in the child as well. */
 static inline void child_signals(void)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};

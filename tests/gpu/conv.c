@@ -1,9 +1,9 @@
-/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its
- * own: numbers close to the reference. */
+/* Convolutions and their gradients on a GPU against the reference. f64: the same bits. f32 uses tensor cores, in another order:
+ * numbers close to the reference. */
 #include "slots.h"
 
 typedef struct shape {
-    int64_t images, IH, IW, C, KH, KW, O, stride, dilation, pad, more; /* more: cells behind the image beyond pad */
+    int64_t images, IH, IW, C, KH, KW, O, stride, dilation, pad, more; /* more: cells after the image beyond pad */
 } shape;
 
 static const lk_dtype types[] = {LK_F32, LK_F64};
@@ -185,7 +185,7 @@ TEST(test_grad_w) { check_lanes(false, 0); }
 TEST(test_pool_grad_w) { check_lanes(true, 0); }
 TEST(test_pool_grad_w_relu) { check_lanes(true, 1); }
 
-/* So many weights that one block has all lanes of a tile. */
+/* As many weights as give one block all lanes of a tile. */
 TEST(test_many_weights)
 {
     const shape s = {4, 3, 3, 130, 3, 3, 520, 1, 1, 1, 0};
@@ -208,8 +208,8 @@ TEST(test_precisions)
 
 /* ---- by patches (kernel/gpu/conv/patch.h) ---- */
 
-/* So many results that tiles are large: weights that stay and blocks that go from tile to tile, weights tap by tap over several
- * chunks of channels, narrow results. Two cells are infinite: a block finds that out behind its first tile too. */
+/* As many results as give large tiles: weights that stay and blocks that go from tile to tile, weights tap by tap over several
+ * chunks of channels, narrow results. Two cells are infinite: a block must find that after its first tile too. */
 TEST(test_large_tiles)
 {
     LONG_TEST();
@@ -250,8 +250,8 @@ TEST(test_pool_precisions)
     precision = LKI_PRECISION_F32;
 }
 
-/* So many tiles that blocks go from one to the next: entries, and weights that have no room to stay, are sent for while the tile
- * before is multiplied (patch_pool_x.cu). */
+/* As many tiles as make blocks go from one to the next: entries, and weights that do not fit to stay, are copied while the previous
+ * tile is multiplied (patch_pool_x.cu). */
 TEST(test_pool_many_tiles)
 {
     const shape s = {140, 16, 16, 36, 2, 2, 96, 1, 1, 1, 0};

@@ -1,13 +1,13 @@
-/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv/conv_few.h): forward near sums in f64 of factors that are
- * rounded as the precision says, and near the reference where numbers are wild, equal to it where weights are very few; the
- * gradient for the weights and the bias in the order kernel/gpu/conv/conv_few_grad.cu defines, computed here again in plain loops,
- * and near the reference's. */
+/* Convolutions with few weights per out channel on a GPU (kernel/gpu/conv/conv_few.h). Forward: near sums in f64 of factors that
+ * are rounded as the precision says, near the reference for extreme numbers, and equal to it for very few weights. The gradient for
+ * the weights and the bias: in the order that kernel/gpu/conv/conv_few_grad.cu defines, computed here again in plain loops, and
+ * near the reference's. */
 #include "slots.h"
 
 enum { THREADS = 128, UNIT = 4, TURNS_POOLED = 8, TURNS = 4, IMAGES = 32, PARTS = 128 };
 
 typedef struct shape {
-    int64_t images, IH, IW, C, K, O, pad, more; /* more: cells behind the image beyond pad */
+    int64_t images, IH, IW, C, K, O, pad, more; /* more: cells after the image beyond pad */
 } shape;
 
 static lk_shape image_of(const shape *s) { return (lk_shape){4, {s->images, s->IH, s->IW, s->C}}; }
@@ -31,7 +31,7 @@ static const shape shapes[] = {
     {2, 12, 11, 3, 3, 64, 0, 0}, {2, 9, 13, 1, 5, 16, 2, 0},
     {1, 7, 6, 1, 3, 96, 1, 1}, /* several groups of channels, or half of one */
     {4, 5, 5, 1, 3, 4, 0, 0},    {3, 7, 6, 3, 3, 5, 1, 0},
-    {5, 9, 9, 1, 5, 6, 2, 1}, /* channels that are no quads */
+    {5, 9, 9, 1, 5, 6, 2, 1}, /* channels that are not a multiple of a quad */
     {2, 6, 7, 1, 3, 33, 1, 0},   {2, 3, 3, 1, 3, 8, 0, 0},
     {2, 2, 2, 3, 3, 8, 1, 0}, /* one window; one output */
     {0, 8, 8, 1, 3, 8, 0, 0},    {2, 8, 8, 3, 3, 0, 1, 0},
@@ -41,11 +41,11 @@ static const shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* A factor as a precision sees it: 10 or 7 bits behind the point. */
+/* A factor as a precision rounds it: 10 or 7 bits after the point. */
 static double seen(float x, lki_precision p)
 {
     uint32_t u;
-    if (p == LKI_PRECISION_TF32) x *= 0x1.0016p0f; /* tf32() of mma.h; what is behind ten bits is cut off */
+    if (p == LKI_PRECISION_TF32) x *= 0x1.0016p0f; /* tf32() of mma.h; bits after the tenth are truncated */
     memcpy(&u, &x, sizeof u);
     if (p == LKI_PRECISION_TF32) u &= 0xffffe000u;
     if (p == LKI_PRECISION_BF16) u = (u + 0x7fffu + (u >> 16 & 1)) & 0xffff0000u;
@@ -53,7 +53,7 @@ static double seen(float x, lki_precision p)
     return x;
 }
 
-/* Output (h, w) of image n in f64, behind bias and relu. The last weights, less than eight, are not rounded. */
+/* Output (h, w) of image n in f64, after bias and relu. The last weights, fewer than eight, are not rounded. */
 static double output_of(const slot_case *c, const shape *s, int64_t n, int64_t h, int64_t w, int64_t o)
 {
     const float  *x = c->src_data[0], *weights = c->src_data[1];
@@ -331,7 +331,7 @@ TEST(test_grad_w) { check_all(false, 0); }
 TEST(test_pool_grad_w) { check_all(true, 0); }
 TEST(test_pool_grad_w_relu) { check_all(true, 1); }
 
-/* So many images that parts have several, and lanes many parts. */
+/* As many images as give parts several, and lanes many parts. */
 TEST(test_many_images)
 {
     static const shape many[] = {

@@ -1,12 +1,13 @@
-/* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv/conv_pool.h): in the orders conv_pool_w.cu
- * and conv_pool_x.cu define, computed here again in plain loops, and near the reference's. Those for weights in TF32 too, on tensor
- * cores (patch_pool_w.cu, fragment_w.cu): of integers, which rounding does not touch and whose sums are the same in any order. */
+/* Gradients of convolutions through a max pool on a GPU, entry by entry (kernel/gpu/conv/conv_pool.h): in the orders that
+ * conv_pool_w.cu and conv_pool_x.cu define, computed here again in plain loops, and near the reference's. Those for weights also in
+ * TF32, on tensor cores (patch_pool_w.cu, fragment_w.cu): with integers, which rounding does not change and whose sums are the same
+ * in any order. */
 #include "slots.h"
 
 enum { STRANDS = 2, UNIT = 4, WORKERS = 8, PARTS = 32, IMAGES = 32, WEIGHTS = 9 * 32 * 64 };
 
 typedef struct shape {
-    int64_t images, IH, IW, C, O, pad, more; /* more: cells behind the image beyond pad */
+    int64_t images, IH, IW, C, O, pad, more; /* more: cells after the image beyond pad */
 } shape;
 
 static const shape shapes[] = {
@@ -239,7 +240,7 @@ TEST(test_w)
 TEST(test_w_in_tf32)
 {
     static const shape many[] = {
-        {37, 13, 13, 32, 64, 0, 0}, /* lanes of which the last images are no whole four; with y, pieces */
+        {37, 13, 13, 32, 64, 0, 0}, /* lanes whose number of images is not a multiple of four; with y, pieces */
         {16, 5, 6, 36, 72, 1, 0},   /* blocks side by side that are not full */
         {90, 4, 4, 20, 40, 0, 0},   /* a single window */
         {17, 15, 9, 32, 64, 1, 0},  /* pieces of which the last is smaller */

@@ -1,10 +1,10 @@
 /* The weight gradient of a first convolution through a max pool and a dense layer on a GPU (kernel/gpu/conv/dense_pool_w.cu): near
- * the reference's, as near as factors that are rounded let it be; and the same bits however lanes are shared out over cards. */
+ * the reference's, as near as rounded factors allow; and the same bits however lanes are divided over cards. */
 #include "kernel/dense_pool.h"
 #include "slots.h"
 
 typedef struct shape {
-    int64_t images, IH, IW, O, K, pad, more; /* more: cells behind the image beyond pad */
+    int64_t images, IH, IW, O, K, pad, more; /* more: cells after the image beyond pad */
 } shape;
 
 static lk_shape pooled_of(const shape *s)
@@ -41,7 +41,7 @@ static void check(const shape *s, int lanes, int relu, lki_precision precision)
 
 static const shape shapes[] = {
     {10, 28, 28, 32, 64, 0, 0},                             /* as networks have them */
-    {24, 14, 14, 32, 16, 0, 0}, {6, 16, 13, 64, 20, 1, 0},  /* padded; channels of two blocks, units that are no groups */
+    {24, 14, 14, 32, 16, 0, 0}, {6, 16, 13, 64, 20, 1, 0},  /* padded; channels of two blocks, units that are not whole groups */
     {2, 15, 17, 32, 128, 0, 0}, {70, 15, 17, 32, 68, 1, 1}, /* many units */
     {90, 14, 15, 32, 8, 0, 0},  {40, 13, 28, 32, 4, 0, 0},  /* many images; wide */
     {0, 14, 14, 32, 64, 0, 0},  {1, 4, 14, 32, 64, 0, 0},   /* none; one row of windows */

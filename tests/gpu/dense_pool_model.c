@@ -1,5 +1,5 @@
-/* A step whose first convolution has a pool and a dense layer behind it, in precisions that round factors: the dense layer's
- * gradient becomes part of the convolution's (passes_pool.c), near what single ops give, and with the same bits on any number
+/* A step whose first convolution is followed by a pool and a dense layer, in precisions that round factors: the dense layer's
+ * gradient becomes part of the convolution's (passes_pool.c), near the results of single ops, and with the same bits on any number
  * of cards and logical GPUs. */
 #include "kernel/dense_pool.h"
 #include "small.h"

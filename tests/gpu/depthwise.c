@@ -1,4 +1,4 @@
-/* Depthwise convolutions on a GPU against the reference. The weight gradient's order is the GPU's own: it is computed here again,
+/* Depthwise convolutions on a GPU against the reference. The weight gradient has another order on GPUs: it is computed here again,
  * bit by bit, and compared with the reference within rounding. */
 #include "slots.h"
 

@@ -203,7 +203,7 @@ TEST(test_large)
         }
 }
 
-/* x - y where each of the three arrays begins `offset` elements behind an aligned address. */
+/* x - y where each of the three arrays begins `offset` elements after an aligned address. */
 static void check_at(lk_dtype type, const lk_shape *shape, const int offset[3])
 {
     lki_device         *d = slot_gpu();

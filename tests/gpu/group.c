@@ -1,5 +1,5 @@
-/* Small calls run as one launch against the same calls one by one: random programs, which read, and write over, what calls before
- * them left. */
+/* Small calls run as one launch against the same calls one by one: random programs, which read and overwrite results of earlier
+ * calls. */
 #include "kernel/update.h"
 #include "members.h"
 
@@ -362,7 +362,7 @@ TEST(test_sets)
         LKI_K_relu_grad, LKI_K_copy,   LKI_K_fill,       LKI_K_broadcast,   LKI_K_transpose,   LKI_K_slice,
         LKI_K_unslice,   LKI_K_concat, LKI_K_reduce_sum, LKI_K_sum_squares, LKI_K_sparse_xent, LKI_K_sparse_xent_grad,
         LKI_K_argmax,    LKI_K_equal,  LKI_K_less,       LKI_K_lane_add,    LKI_K_maximum};
-    /* So many are element-wise or moves; and with sums; and with rows; and with what metrics count by. */
+    /* How many are element-wise or moves; and with sums; and with rows; and with what metrics count with. */
     enum { MOVED = 14, SUMMED = 15, ROWS = 18, COUNTS = 22 };
     static const int sets[] = {MOVED, SUMMED, ROWS, COUNTS, LKI_COUNT(slots)};
     for (int k = 0; k < 150; k++) {
@@ -450,7 +450,7 @@ TEST(test_many_lanes)
     world_free(w);
 }
 
-/* A label out of range, and behind it a variable that must stay as it is; then one that nobody guards. */
+/* A label out of range, and after it a variable that must not change; then one without a guard. */
 TEST(test_fault)
 {
     for (int label = 3; label <= 4; label++) {

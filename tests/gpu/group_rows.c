@@ -117,7 +117,7 @@ TEST(limits)
     lk_shape many = matrix(513, 20), as_many = matrix(513, 6);
     assert_int_equal(member_of(w, product).rows, 4);
     product->attr.matmul.ta = 1;
-    assert_int_equal(member_of(w, product).rows, 0); /* columns are no rows */
+    assert_int_equal(member_of(w, product).rows, 0); /* columns are not rows */
     product->attr.matmul.ta = 0;
     product->lanes = 1;
     assert_int_equal(member_of(w, product).rows, 0); /* a sum over rows */

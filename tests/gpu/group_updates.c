@@ -6,7 +6,7 @@ typedef struct form {
     lki_slot slot;
     int      states, flags;
     bool     squares;
-    int      t, scalars; /* which src is the iteration; numbers behind it */
+    int      t, scalars; /* which src is the iteration; numbers after it */
     double   p[5];
 } form;
 
@@ -110,7 +110,7 @@ static int copy_of(world *w, int which)
     return world_add(w, a->type, a->shape, data);
 }
 
-/* To the bit, but for the sign of what is no number: a card, and a compiler for simulated ones, takes it from either operand. */
+/* Exactly, except the sign of a NaN: a card, and a compiler for simulated ones, takes it from either operand. */
 static void assert_same_numbers(const void *a, const void *b, int count, lk_dtype type)
 {
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* Batches made on a card: the same values, and saved iterators the same bytes, as those the host makes, whatever the pipeline; made
- * there where they can be, by the host elsewhere. */
+/* Batches made on a card: the same values, and saved iterators the same bytes, as those that the host makes, for every pipeline;
+ * made on the card if possible, else by the host. */
 #include "small.h"
 #include <pthread.h>
 
@@ -269,7 +269,7 @@ TEST(batches_made_on_a_card_are_the_same)
         }
 }
 
-/* ---- rows are there for whoever comes next ---- */
+/* ---- rows stay for the next reader ---- */
 
 /* A gather may wait for what follows it (backend.h): an op, a step launched call by call, a captured one, one that reads another
  * batch, a read. */

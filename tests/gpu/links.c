@@ -1,5 +1,5 @@
-/* Links between cards: all ways carry the same bytes; what does not work is not used, and said; links are shared by their owner,
- * and gone with it. And twins of buffers that are held. */
+/* Links between cards: all ways carry the same bytes; a way that does not work is not used, and reported; links are shared by their
+ * owner, and closed with it. And twins of buffers that are held. */
 #include "comm/comm.h"
 #include "core/log.h"
 #include "device/gpu/gpu.h"
@@ -178,7 +178,7 @@ static void owners(const void *arg, outcome *out)
     SOUND();
     NEED(first == again && first != other && first != later);
     lki_comms_forget(&a);
-    carry_all(first); /* those who have it go on */
+    carry_all(first); /* those who have it continue */
     lki_comm_drop(first);
     carry_all(again);
     lki_comm_drop(again);
@@ -210,7 +210,7 @@ static void fails(const void *arg, outcome *out)
     carry_all(l);
     places             p = places_new();
     const lki_transfer t = {.kind = LKI_CARRY_GATHER, .bytes = BYTES, .src = p.from, .dst = p.to};
-    NEED(lki_comm_exchange(l, 1, &t, false) == LK_OK); /* nobody knows yet */
+    NEED(lki_comm_exchange(l, 1, &t, false) == LK_OK); /* not known yet */
     NEED(!lki_buffer_at(p.dst[0], lki_device_cpu()));
     if (hangs) TOLD(LK_EDEADLINE, "GPU:0, GPU:1, GPU:2, GPU:3", "deadline of 0.2 seconds", "still at work: GPU:3");
     else TOLD(LK_EDEVICE, "LOCKSTEP_SIM_LINK");

@@ -1,5 +1,5 @@
 #!/bin/bash
-# links_cuda.sh BUILD: the links of CUDA cards, with a CUDA runtime and an NCCL that are made up (tests/gpu/fake).
+# links_cuda.sh BUILD: the links of CUDA cards, with a fake CUDA runtime and a fake NCCL (tests/gpu/fake).
 build=${1:?usage: links_cuda.sh BUILD}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 compiler=${CXX:-c++}

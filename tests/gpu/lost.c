@@ -1,6 +1,6 @@
-/* A kernel that writes where it must not: its card is lost to the process. Whoever wants anything of the card is told so, once and
- * for all; whoever waits for it is released; other cards and the CPU go on; and the process ends as any other. On simulated cards
- * each launch of a training does so in turn (LOCKSTEP_SIM_KERNEL); on a real one a kernel is given a bad address. */
+/* A kernel that writes where it must not: its card is lost to the process. Every later call for the card fails with the same error;
+ * threads that wait for it are released; other cards and the CPU continue; and the process ends normally. On simulated cards each
+ * launch of a training does so in turn (LOCKSTEP_SIM_KERNEL); on a real one a kernel gets a bad address. */
 #include "kernel/kernel.h"
 #include "small.h"
 #include <time.h>
@@ -82,7 +82,7 @@ static void lose_one(const void *arg, outcome *out)
     unsetenv("LOCKSTEP_SIM_KERNEL");
     child_put(out, lk_failed());
     child_put(out, lk_failed() && strstr(lk_error(), "linked by"));
-    if (!lk_failed()) return; /* there are not so many launches */
+    if (!lk_failed()) return; /* there are fewer launches */
     const int lost = strstr(lk_error(), "simulated card 1)") ? 1 : 0;
     LOST(lost ? "GPU:1" : "GPU:0");
     check_after_loss(lost, lki_gpu_cards());
@@ -138,7 +138,7 @@ TEST(while_others_wait_for_its_bytes)
 
 /* ---- one bad address ---- */
 
-/* Negates numbers into memory that is nobody's. */
+/* Negates numbers into memory that was not allocated. */
 static void harm(lki_device *d)
 {
     const lki_gpu_line *l = lki_gpu_line_of(d);

@@ -1,6 +1,6 @@
-/* Matrix products on a GPU against the reference. f64: the same bits. f32 goes by tensor cores, in an order of its own
- * (kernel/gpu/product/matmul.cu): numbers close to the reference, as close as a chain in f32 would be to the truth, or as the
- * precision says; and who shares the work never shows. */
+/* Matrix products on a GPU against the reference. f64: the same bits. f32 uses tensor cores, in another order
+ * (kernel/gpu/product/matmul.cu): numbers close to the reference, with at most the error of a chain in f32, or as the precision
+ * says; and the division of the work never changes bits. */
 #include "slots.h"
 
 enum { PART = 256, RUN = 4, ROWS = 512 };
@@ -152,7 +152,7 @@ TEST(test_leading)
             }
 }
 
-/* relu's gradient behind a product: 0 where the mask is not above 0. */
+/* relu's gradient after a product: 0 where the mask is not above 0. */
 TEST(test_mask)
 {
     static const int64_t sizes[][3] = {{5, 7, 9}, {70, 64, 32}, {33, 12, 1300}, {130, 68, 16}};
@@ -169,7 +169,7 @@ TEST(test_mask)
             }
 }
 
-/* What is multiplied and added behind a product, after its bias; whole tiles among them. */
+/* What is multiplied and added after a product, after its bias; whole tiles among them. */
 TEST(test_scale_and_plus)
 {
     static const int64_t sizes[][3] = {{5, 7, 9}, {64, 64, 96}, {33, 12, 1300}, {128, 32, 64}};

@@ -1,5 +1,5 @@
-/* Calls that run as one launch (kernel/group.h), and the same calls one by one on the same card: a world of arrays, jobs that read
- * and write them, both ways of running all of them, and what is left of the arrays, compared. The same bits; NaN counts as NaN. */
+/* Calls that run as one launch (kernel/group.h), and the same calls one by one on the same card: a set of arrays, jobs that read
+ * and write them, both ways of running all of them, and a comparison of the final arrays. The same bits; NaN counts as NaN. */
 #ifndef LK_TESTS_GPU_MEMBERS_H
 #define LK_TESTS_GPU_MEMBERS_H
 
@@ -106,7 +106,7 @@ static inline job *world_job(world *w, lki_slot slot, lk_dtype type)
 static inline void reads(job *j, int which) { j->src[j->nsrc++] = which; }
 static inline void makes(job *j, int which) { j->dst[j->ndst++] = which; }
 
-/* A result: mostly new, or written over one nobody of this call reads. */
+/* A result: mostly new, or written over one that no operand of this call reads. */
 static inline void makes_new(world *w, job *j, lk_dtype t, lk_shape s)
 {
     int at = -1;

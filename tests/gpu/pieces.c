@@ -1,5 +1,5 @@
-/* Copies of several pieces at once, at any address and of any size; and steps that are given, and give back, more than one launch
- * takes. */
+/* Copies of several pieces at once, at any address and of any size; and steps with more inputs and outputs than one launch
+ * handles. */
 #include "child.h"
 
 enum { MOST = LKI_GPU_MOST_PIECES, ROOM = 70000 };

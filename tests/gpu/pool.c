@@ -1,4 +1,4 @@
-/* Pooling on a GPU against the reference: windows that overlap, leave gaps, hang over the sides or lie outside; NaN, infinities
+/* Pooling on a GPU against the reference: windows that overlap, leave gaps, extend beyond the image or are outside; NaN, infinities
  * and ties. */
 #include "slots.h"
 

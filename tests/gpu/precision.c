@@ -1,6 +1,7 @@
-/* TF32 and BF16, judged by what training needs: gradients of products and convolutions, by weights and by data, within 2e-2 of
- * their largest entry of those that f32 gives on the CPU; and the loss of each step of a training within 2e-2. Nor may the setting
- * be ignored: some entry must differ by more than f32 explains. tests/golden judges whole trainings, against TensorFlow's. */
+/* TF32 and BF16, with the bounds that training needs: gradients of products and convolutions, by weights and by data, within 2e-2
+ * of their largest entry of those that f32 gives on the CPU; and the loss of each step of a training within 2e-2. The setting must
+ * also have an effect: some entry must differ by more than f32 explains. tests/golden compares whole trainings with
+ * TensorFlow's. */
 #include "small.h"
 
 static const double BOUND = 2e-2, MORE_THAN_F32 = 2e-5;

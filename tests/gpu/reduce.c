@@ -208,7 +208,7 @@ TEST(test_sum_parts_outer)
         }
 }
 
-/* So many columns that blocks own parts, not columns; in bunches and not. */
+/* As many columns as make blocks own parts, not columns; in bunches and not. */
 TEST(test_sum_parts_wide)
 {
     for (int t = 0; t < 2; t++)
@@ -222,7 +222,7 @@ TEST(test_sum_parts_wide)
             }
 }
 
-/* So many rows that parts are longer. */
+/* As many rows as make parts longer. */
 TEST(test_sum_parts_deep)
 {
     static const int64_t n[] = {33 * 65536 + 77, 131072, 131073};
@@ -235,7 +235,7 @@ TEST(test_sum_parts_deep)
     }
 }
 
-/* Replicas with half of the lanes each have the halves of the tree, whichever kernel sums so many rows. */
+/* Replicas with half of the lanes each have the halves of the tree, whichever kernel sums this many rows. */
 static void halves(lk_dtype t, int64_t inner, const int64_t bound[9])
 {
     slot_case    c = long_sum(t, 1, bound[8], inner);

@@ -177,7 +177,7 @@ TEST(test_scatter_faults)
     slot_check(&none);
 }
 
-/* Where nobody looks at `stop` an id outside must still change nothing. After a fault of its step good ids change nothing. */
+/* If no kernel reads `stop`, an id outside must still change nothing. After a fault of its step good ids change nothing. */
 TEST(test_scatter_stop)
 {
     lki_device         *d = slot_gpu();

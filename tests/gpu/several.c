@@ -1,5 +1,5 @@
-/* Compiled steps over several cards: each card captures the same graph on the rows of its own lanes, and sums are exchanged
- * between the parts. They must be compiled, must end with the bits of one card, and must find variables as others left them. */
+/* Compiled steps over several cards: each card captures the same graph on the rows of its lanes, and sums are exchanged between the
+ * parts. They must be compiled, must end with the bits of one card, and must read variables as other steps left them. */
 #include "core/thread.h"
 #include "small.h"
 
@@ -63,7 +63,7 @@ TEST(steps_on_several_cards_are_compiled_and_the_same)
     }
 }
 
-/* A convolution with a pool behind it: what compiled steps make of its bias is not what ops one by one make. */
+/* A convolution followed by a pool: compiled steps compute its bias differently from ops one by one. */
 static void pooled(const void *arg, outcome *out)
 {
     lk_strategy *s = lk_mirrored_strategy(.lanes = *(const int *)arg);
@@ -278,7 +278,7 @@ TEST(a_bad_id_of_another_card_is_told)
     if (CHILD(bad_id, NULL, &many, .cards = 3)) same_outcome(&one, &many, "after a bad id, 3 cards");
 }
 
-/* Cards that were linked once work apart: each is told its own. */
+/* Cards that were linked once work separately: each gets its own error. */
 static void apart(const void *arg, outcome *out)
 {
     outcome      trained = {0};
@@ -469,7 +469,7 @@ static void failing_link(const void *arg, outcome *out)
     NEED(n < 3);
     NEED(seconds_now() - began < 5);
     TOLD(LK_EDEVICE, "GPU:0", "LOCKSTEP_SIM_LINK");
-    /* everybody who asks again is told the same */
+    /* every later call gets the same error */
     LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data())) {
         lk_call(step, batch);
         break;
@@ -513,7 +513,7 @@ TEST(sums_in_any_order_are_close)
     CHILD(free_order, NULL, &tree, .cards = 4);
     if (simulated() && CHILD(free_order, "", &links, .cards = 4))
         close_outcome(&tree, &links, 1e-4, "sums by links and up the tree");
-    if (simulated() && CHILD(free_order, "", &links, .cards = 3)) /* several subtrees of a card are no single sum for links */
+    if (simulated() && CHILD(free_order, "", &links, .cards = 3)) /* several subtrees of a card are not a single sum for links */
         same_outcome(&tree, &links, "sums that links cannot take");
 }
 
@@ -546,7 +546,7 @@ static void early(const void *arg, outcome *out)
     }
     lk_clear_error();
     NEED(seconds_now() - began < 5);
-    /* and the cards go on working */
+    /* and the cards continue working */
     step = lk_function_of(loop_all, &l);
     LK_FOR_EACH(batch, lk_distribute_dataset(s, small_data()))
         lk_call(step, batch);
@@ -555,7 +555,7 @@ static void early(const void *arg, outcome *out)
 
 TEST(a_replica_that_returns_early) { CHILD(early, NULL, NULL, .cards = 2); }
 
-/* ---- a bad label on one card stops all, and is told once ---- */
+/* ---- a bad label on one card stops all, and is reported once ---- */
 
 static void bad_label(const void *arg, outcome *out)
 {

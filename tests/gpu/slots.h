@@ -1,5 +1,5 @@
-/* One call of one slot on the CPU's reference and on a GPU, compared: the same bits, or, where the slot's order is the GPU's own,
- * numbers within a tolerance. NaN counts as NaN. Memory behind operands and results is guarded. The GPU is a simulated one unless
+/* One call of one slot on the CPU's reference and on a GPU, compared: the same bits or, if the slot has another order on GPUs,
+ * numbers within a tolerance. NaN counts as NaN. Memory around operands and results is guarded. The GPU is a simulated one unless
  * LOCKSTEP_TEST_GPU=cuda. */
 #ifndef LK_TESTS_GPU_SLOTS_H
 #define LK_TESTS_GPU_SLOTS_H

@@ -1,4 +1,4 @@
-/* A small model, its data, and two ways to train it: fit, and a loop of one's own. */
+/* A small model, its data, and two ways to train it: fit, and a custom loop. */
 #ifndef LK_TESTS_GPU_SMALL_H
 #define LK_TESTS_GPU_SMALL_H
 
@@ -66,7 +66,7 @@ static inline void small_fit(lk_strategy *s, lk_switch eagerly, outcome *out)
     out->digest = small_state(m);
 }
 
-/* ---- a loop of one's own ---- */
+/* ---- a custom loop ---- */
 
 typedef struct loop {
     lk_strategy  *strategy;

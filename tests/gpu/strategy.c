@@ -1,5 +1,5 @@
-/* GPUs as devices: how they are listed, named and cut, what runs on them under a strategy, and how tensors, variables, datasets,
- * functions of the user and errors get along with memory that is not the host's. */
+/* GPUs as devices: how they are listed, named and divided, what runs on them under a strategy, and how tensors, variables,
+ * datasets, functions of the user and errors work with memory that is not the host's. */
 #include "small.h"
 
 /* ---- which there are ---- */
@@ -266,8 +266,8 @@ static lk_tuple mixed(lk_tuple in, void *user)
 
 static float at(lk_tensor *t, int i) { return ((const float *)lk_data(t))[i]; }
 
-/* Steps over tensors that come back in any order, more of them than there are ways, beside tensors made anew each time, some of
- * whose results are kept for a while. */
+/* Steps over tensors that are reused in any order, more of them than there are ways, beside tensors made each time, some of whose
+ * results are kept for a while. */
 static void read_in_place(const void *arg, outcome *out)
 {
     enum { TENSORS = 24, KEPT = 3, SIZE = 1 << 18, SEEN = 200000 }; /* floats: a MiB, less is copied */
@@ -574,7 +574,7 @@ static void faults(const void *arg, outcome *out)
             sum += 4;
             lk_tensor *wrong = lk_call(f, LK_TUPLE(ids(0, 7))).item[0], *twice = lk_mul(wrong, lk_scalar(2));
             NEED(lki_is_pending(wrong) && lki_is_pending(twice));
-            SOUND(); /* until somebody looks */
+            SOUND(); /* until it is read */
             NEED(isnan(lk_item(turn % 2 ? twice : wrong)));
             snprintf(call, sizeof call, "(call %d of pick_and_add)", 2 * turn + 2);
             TOLD(LK_EINVAL, "gather", "id is outside", call);
@@ -629,7 +629,7 @@ static void variable_tells(const void *arg, outcome *out)
 
 TEST(a_variable_tells_why_it_was_not_updated) { CHILD(variable_tells, NULL, NULL, .cards = 1); }
 
-/* Very many functions that check indices, one after the other: the words they are told by are given back. */
+/* Very many functions that check indices, one after the other: the words that report faults are released. */
 static void many_functions(const void *arg, outcome *out)
 {
     (void)arg, (void)out;

@@ -1,6 +1,6 @@
-/* Training on a card cut into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and
- * compiled, with fit and in a loop of one's own. What a model on a GPU saves goes on on the CPU and the other way round; runs that
- * were stopped go on; a bad label and a full card are told, and training can go on after them. */
+/* Training on a card divided into 1, 2, 4 and 8 logical GPUs: the same weights, losses and accuracies to the last bit, op by op and
+ * compiled, with fit and in a custom loop. A model saved on a GPU resumes on the CPU and the reverse; runs that were stopped
+ * resume; a bad label and a full card are reported, and training can continue after them. */
 #include "folder.h"
 #include "small.h"
 
@@ -64,7 +64,7 @@ TEST(op_by_op_equals_compiled)
         }
 }
 
-/* ---- an optimiser made outside of the scope, in a loop of one's own ---- */
+/* ---- an optimiser made outside of the scope, in a custom loop ---- */
 
 /* Its first step brings it to the card; from then on no step carries anything to and fro. */
 static void made_outside(const void *arg, outcome *out)
@@ -274,7 +274,7 @@ static void carried(const char *from, const char *to, const char *folder)
     NEED(path != NULL);
     NEED(lk_restore_assert_consumed(lk_checkpoint_restore(lk_checkpoint_of({"model", other}), path)) == LK_OK);
     NEED(lk_digest_equal(small_state(m), small_state(other)));
-    /* both go on alike */
+    /* both continue alike */
     lk_model_fit(m, small_data(), .epochs = 1, .verbose = LK_SILENT);
     lk_model_fit(other, small_data(), .epochs = 1, .verbose = LK_SILENT);
     NEED(near(lk_model_predict(m, .x = small_rows(), .verbose = LK_SILENT),
@@ -339,7 +339,7 @@ TEST(stopped_runs_go_on)
 
 /* ---- bad labels ---- */
 
-/* Labels of which one, in this row, is no class. */
+/* Labels of which one, in this row, is not a class. */
 static lk_tensor *labels_with_a_bad_one(int64_t row)
 {
     int64_t        y[ROWS];
@@ -365,7 +365,7 @@ static lk_digest written(lk_model *m, lk_switch eagerly)
     return eagerly == LK_ON ? lk_variables_digest(lk_model_trainable_variables(m)) : lk_model_digest(m);
 }
 
-/* Of the first so many batches of eight. */
+/* Of the first batches of eight, this many. */
 static lk_digest after(int64_t batches, lk_switch eagerly)
 {
     lk_model *m = small_compiled(lk_mirrored_strategy(), LK_OFF);
@@ -548,7 +548,7 @@ static void flat_in_use(const void *arg, outcome *out)
         if (step == 60) used = now.used, kept = now.kept, host = lki_memory_in_use();
         if (step > 60 && step % 20 == 0) {
             NEED(now.used == used);
-            NEED(now.kept <= kept + 65536); /* losses are read when there is time, so many at once */
+            NEED(now.kept <= kept + 65536); /* losses are read when there is time, several at once */
             NEED(lki_memory_in_use() <= host + 4096);
         }
     }

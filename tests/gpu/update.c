@@ -167,7 +167,7 @@ TEST(test_schedules)
 
 /* ---- memory at any address, and steps that met a fault ---- */
 
-/* Adam on f32 arrays that begin `offset` elements behind an aligned address; what it leaves in w. */
+/* Adam on f32 arrays that begin `offset` elements after an aligned address; the resulting w. */
 static void run_adam(int64_t n, int offset, int stop, float *w)
 {
     lki_device         *d = slot_gpu();

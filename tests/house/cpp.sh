@@ -1,5 +1,5 @@
 #!/bin/bash
-# lockstep.hpp compiles without a warning and works: examples/cpp.cpp, with whatever C++20 compilers there are.
+# lockstep.hpp compiles without a warning and works: examples/cpp.cpp, with all installed C++20 compilers.
 build=$1
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/bash
-# devices.sh BUILD: few files know of GPUs. Those outside of src/device/, src/kernel/gpu/ and src/plan/card/ that name lki_on_host,
-# LKI_DEVICE_GPU or lki_gpu_..., or call a function of GPUs, are listed and counted. What another file wants of a device is an
-# entry of lki_device_ops (src/device/device.h), or a property of a tensor.
+# devices.sh BUILD: few files depend on GPUs. Files outside of src/device/, src/kernel/gpu/ and src/plan/card/ that use lki_on_host,
+# LKI_DEVICE_GPU or lki_gpu_..., or call a function of GPUs, are listed and counted. Other files use an entry of lki_device_ops
+# (src/device/device.h), or a property of a tensor.
 build=${1:?usage: devices.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 command -v nm >/dev/null || { echo "skipped: there is no nm"; exit 77; }

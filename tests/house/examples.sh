@@ -1,7 +1,7 @@
 #!/bin/bash
-# examples.sh BUILD: what users will copy. Every example, and every whole program of README.md and docs/, compiles as plain C11 without a
-# warning, with gcc and clang, whichever are here, and sees nothing but public headers; numbered examples stay under a hundred lines; the
-# programs of the manual run.
+# examples.sh BUILD: code that users will copy. Every example, and every whole program of README.md and docs/, compiles as plain C11
+# without a warning, with gcc and clang if they are installed, and includes only public headers; numbered examples are shorter than
+# a hundred lines; the programs of the manual run.
 build=${1:?usage: examples.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 temp=$(mktemp -d)

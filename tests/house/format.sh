@@ -1,6 +1,6 @@
 #!/bin/bash
-# Sources are as clang-format makes them (.clang-format), version 14: another one makes something else of some lines. With --mend
-# they are made so: make format. With --there it says by its exit status whether there is such a clang-format.
+# Sources are formatted by clang-format (.clang-format), version 14: other versions format some lines differently. With --mend this
+# script formats them: make format. With --there its exit status says whether there is such a clang-format.
 cd "$(dirname "$0")/../.." || exit 1
 format=
 for program in clang-format clang-format-14; do

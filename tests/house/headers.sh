@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every public header compiles alone, without a warning, as C11 with gcc and clang and as C++17, whichever of them is here.
+# Every public header compiles alone, without a warning, as C11 with gcc and clang and as C++17, with those that are installed.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 strict="-Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only"

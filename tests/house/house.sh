@@ -1,6 +1,6 @@
 #!/bin/bash
-# The tests of this folder find what they are for. Each is run over a small tree in a temporary folder, whose files say of each line
-# that must be found "// bad"; the test names these lines and no others, as FILE:LINE. What is right stands beside what is wrong.
+# The tests of this folder find what they should. Each is run over a small tree in a temporary folder, whose lines that must be
+# found contain "// bad"; the test must name exactly these lines, as FILE:LINE. Beside them are lines without a fault.
 home=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
@@ -73,6 +73,30 @@ src/op/a.c:5:int n = 1'000;
 src/op/a.c:6:x = y * z;
 src/op/a.c:8:#define TWO  (2)
 CODE
+diff - <(tests/house/code -c src) <<'CODE' || { echo "code -c: (<: should be)"; wrong=1; }
+src/op/a.c:1: of the
+src/op/a.c:2: * file  
+src/op/a.c:3: one   two
+src/op/a.c:5: 'a'  
+CODE
+
+# ---- words ----
+new_tree
+mkdir docs
+touch README.md CHANGELOG.md
+passes words
+file src/op/a.c <<'CODE'
+int a; /* nobody reads it */ // bad
+int b; // the one behind a, bad: // bad
+const char *s = "dear"; // bad
+/* `behind`, *behind, behind: and DEAR are names
+ * so many words // bad
+ */
+int behind; /* once more */
+CODE
+file include/lockstep/a.h <<<'int c; /* an error is told */ // bad'
+file docs/a.md <<<'Training goes on after that. // bad'
+finds words
 
 # ---- sizes ----
 new_tree

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The folders of src/ have an order (the file `order`); a file includes headers of its own folder and of folders before it, and of
-# no other. links.sh says the same of what it calls.
-# Public headers include nothing but standard headers and each other.
+# The folders of src/ have an order (the file `order`). A file includes headers of its own folder and of earlier folders only.
+# links.sh checks the same for calls.
+# Public headers include only standard headers and each other.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 

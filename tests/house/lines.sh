@@ -1,6 +1,6 @@
 #!/bin/bash
-# No line of a source is longer than 132 columns: characters, not bytes. Sources, scripts and what the build is described by are
-# UTF-8, and have tabs only where a Makefile wants them, at the beginning of a line.
+# No line of a source is longer than 132 columns: characters, not bytes. Sources, scripts and build files are UTF-8. They contain
+# tabs only where a Makefile needs them, at the beginning of a line.
 cd "$(dirname "$0")/../.." || exit 1
 export LC_ALL=C.UTF-8
 bad=0

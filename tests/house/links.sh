@@ -1,10 +1,10 @@
 #!/bin/bash
-# links.sh BUILD: what the compiled files of src/ call lies in their own folder or in one before it (the file `order`). layers.sh
-# sees what is included; a public header declares functions of many folders, and only the linker knows where they are.
+# links.sh BUILD: compiled files of src/ call only functions of their own folder or of an earlier one (the file `order`). layers.sh
+# checks includes; but a public header declares functions of many folders, and only the linker knows where they are.
 #
-# Every source that this machine compiles has an object in the build folder: one without it would not be looked at. A GPU backend is
-# linked of files in src/device/ and src/kernel/gpu/: what one of them calls is another of them, or what the library has by that
-# name.
+# Every source that this machine compiles has an object in the build folder; a source without one would not be checked. A GPU
+# backend consists of files in src/device/ and src/kernel/gpu/: a call in one of them is to another of them, or to a function of the
+# library with that name.
 build=${1:?usage: links.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 command -v nm >/dev/null || { echo "skipped: there is no nm"; exit 77; }

@@ -1,13 +1,13 @@
 #!/bin/bash
-# One name, one thing. A struct, enum, union or typedef named lk_ or lki_ is defined in one file alone. A bare one may stand in
-# several files, as statics do, but not in two headers: one file may include both.
+# One name, one thing. A struct, enum, union or typedef named lk_ or lki_ is defined in one file only. A name without prefix may be
+# in several files, like statics, but not in two headers: one file may include both.
 #
-# A definition is a struct, union, enum or class with a brace after its name, wherever it stands; a typedef that says more than
-# `typedef struct x x`; a `using name =`. Two in one file are branches of an #if, as lk_switch for C and for C++. Twins for two
-# sets of instructions (vec_avx2.h, vec_avx512.h) have the same names on purpose. What a macro defines is not seen.
+# A definition is a struct, union, enum or class with a brace after its name, anywhere; a typedef that is more than `typedef struct
+# x x`; a `using name =`. Two in one file are branches of an #if, as lk_switch for C and for C++. Twins for two instruction sets
+# (vec_avx2.h, vec_avx512.h) have the same names intentionally. Definitions by macros are not found.
 #
-# Of tests and benches headers are looked at. Programs include those of their own folder and of tests/ itself only: two folders may
-# have the same bare name.
+# Of tests and benches only headers are checked. Programs include those of their own folder and of tests/ itself only: two folders
+# may have the same name without prefix.
 cd "$(dirname "$0")/../.." || exit 1
 
 tests/house/code -j src include cli helper tests bench | grep -E '^(src|include|cli|helper)/|^[^:]*\.h:' | grep -vE '^tests/install/' | awk '

@@ -1,5 +1,5 @@
 #!/bin/bash
-# docs/ops.md is what tools/ops-table makes of the lists of ops and kernels today.
+# docs/ops.md is what tools/ops-table makes from the current lists of ops and kernels.
 cd "$(dirname "$0")/../.." || exit 1
 made=$(tools/ops-table) || exit 1
 difference=$(diff docs/ops.md - <<<"$made") && exit 0

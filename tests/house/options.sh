@@ -1,6 +1,7 @@
 #!/bin/bash
-# Options do what they say in every form people write them (options/forms.c, forms.cpp), with every compiler that is here: without a warning where all are on, and without any
-# warnings at all too. A plain number for a shape is reported when the program runs.
+# Options have the right meaning in every form in which people write them (options/forms.c, forms.cpp), with every installed
+# compiler: without a warning with all warnings on, and also with all warnings off. A plain number for a shape is reported when the
+# program runs.
 build=$1
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)

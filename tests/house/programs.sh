@@ -1,7 +1,8 @@
 #!/bin/bash
-# programs.sh BUILD: the programs of the documents print what the documents state: reference.c every value of the API reference; with
-# LOCKSTEP_DATA basic.c the summary, the progress of its epoch and its curves, and custom_training.c its lines, where the accuracy
-# restored without a strategy is that of the epoch that was saved. Without data the test counts as skipped, unless reference.c failed.
+# programs.sh BUILD: the programs of the documents print what the documents state: reference.c every value of the API reference;
+# with LOCKSTEP_DATA basic.c the summary, the progress of its epoch and its curves, and custom_training.c its lines, where the
+# accuracy restored without a strategy is that of the epoch that was saved. Without data the test counts as skipped, unless
+# reference.c failed.
 build=$(realpath "${1:?usage: programs.sh BUILD}")
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT

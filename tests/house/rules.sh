@@ -1,6 +1,6 @@
 #!/bin/bash
-# What only one place of src/ may do: print (core/log.c), ask the system for memory (core/memory.c), open files (core/open.c;
-# cli/files.c for the command), format numbers (core/number.c); and what none may: end the process.
+# What only one file of src/ may do: print (core/log.c), ask the system for memory (core/memory.c), open files (core/open.c;
+# cli/files.c for the command), format numbers (core/number.c); and what no file may do: end the process.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 

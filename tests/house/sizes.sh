@@ -1,13 +1,13 @@
 #!/bin/bash
-# Sizes that a file or a caller can choose are multiplied by the functions of src/core/size.h and nowhere else; so are the bytes
-# that are asked for.
+# Sizes that a file or a caller can choose are multiplied only by the functions of src/core/size.h; the same for sizes of requests
+# for memory.
 #
-# Looked for are products in requests for memory (use lki_alloc_array() and its kin), products with a size of a shape, a number of
-# elements or an option of a layer in them (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use
-# lki_size_try_mul()). Floating-point products do not wrap: an operand that is cast to double or float is no size.
+# The test looks for products in requests for memory (use lki_alloc_array() and similar), products that contain a size of a shape, a
+# number of elements or an option of a layer (use lki_size_mul(), lki_bytes_of()), and arithmetic that is checked in place (use
+# lki_size_try_mul()). Floating-point products do not wrap: an operand that is cast to double or float is not a size.
 #
-# src/kernel/ is exempt: a kernel gets shapes that lki_shape_valid() has passed, whose elements, and so every product of a tensor's
-# own sizes, fit; and it counts cells in its innermost loops.
+# src/kernel/ is exempt: kernels get shapes that lki_shape_valid() has accepted, so their elements, and every product of a tensor's
+# own sizes, fit; and kernels count cells in their innermost loops.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 

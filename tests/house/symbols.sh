@@ -1,6 +1,6 @@
 #!/bin/bash
-# symbols.sh BUILD: the shared library exports what the public headers declare, no more and no less: lk_ names and the few lki_ ones
-# that public macros call. Global names of the static library begin with lk_ or lki_.
+# symbols.sh BUILD: the shared library exports exactly what the public headers declare: lk_ names and the few lki_ ones that public
+# macros call. Global names of the static library begin with lk_ or lki_.
 build=${1:?usage: symbols.sh BUILD}
 cd "$(dirname "$0")/../.." || exit 1
 command -v nm >/dev/null || exit 77

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What counts tests counts right: tools/run-tests on programs that end in all the ways there are, tools/stages on commands that
-# print totals of others, and tools/build, which forgets the settings of earlier calls.
+# The tools that count tests count right: tools/run-tests with programs that end in all possible ways, tools/stages with commands
+# that print totals of others, and tools/build, which forgets the settings of earlier calls.
 home=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

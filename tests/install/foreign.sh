@@ -1,6 +1,6 @@
 #!/bin/bash
-# foreign.sh BUILD: install into an empty folder, move it, and build a foreign project against it: by pkg-config, shared and static, and
-# by CMake. Moved, because an installation must not remember where it was made.
+# foreign.sh BUILD: install into an empty folder, move it, and build a foreign project against it: by pkg-config, shared and static,
+# and by CMake. It is moved because an installation must not depend on where it was made.
 set -eu
 build=${1:?usage: foreign.sh BUILD}
 here=$(cd "$(dirname "$0")" && pwd)

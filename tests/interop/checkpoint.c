@@ -1,11 +1,11 @@
-/* checkpoint write|read FOLDER: our half of an exchange of checkpoints with TensorFlow; checkpoint.py runs it.
+/* checkpoint write|read FOLDER: the lockstep half of an exchange of checkpoints with TensorFlow; checkpoint.py runs it.
  *
- * write   for every case, objects with values of their own are saved as FOLDER/CASE/ours-1, under two replicas, and every variable
- *         as FOLDER/CASE/ours.N.npy, N counting weights, then the optimiser's variables, then the rest
- *         Written as `again` too, and once more over that: the data has another name then
- * read    FOLDER/CASE/theirs-1 is restored into new objects, once built before and once after; every value must be theirs.N.npy
+ *     write   for every case, objects with their own values are saved as FOLDER/CASE/ours-1, under two replicas, and every variable
+ *             as FOLDER/CASE/ours.N.npy, N counting weights, then the optimiser's variables, then the rest. Also written as
+ *             `again`, and once more over that: the data then has another name
+ *     read    FOLDER/CASE/theirs-1 is restored into new objects, once built before and once after; every value must be theirs.N.npy
  *
- * FOLDER/manager is one folder that the managers of both take turns in: here three saves, there one, here one. */
+ * FOLDER/manager is one folder that the managers of both use in turn: here three saves, there one, here one. */
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/shape.h"

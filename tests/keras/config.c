@@ -1,5 +1,5 @@
-/* Every class a Keras file can name: read from a config, written, read again and written again, and nothing is lost on the way. A
- * class with options must have a sample here that sets them. */
+/* Every class that a Keras file can name: read from a config, written, read again and written again without loss. A class with
+ * options must have a sample here that sets them. */
 #include "keras/config.h"
 #include "check.h"
 #include <lockstep/fit.h>
@@ -510,7 +510,7 @@ TEST(values_that_mean_the_same)
     refused(L, DENSE("\"dtype\": " POLICY_MAP("\"float32\"", "\"a\": \"float16\"")), LK_EUNSUPPORTED, "option \"dtype\"");
 }
 
-/* What constructors refuse is told with the file and the place. */
+/* What constructors refuse is reported with the file and the place. */
 TEST(numbers_out_of_range_are_refused)
 {
     const lki_kind L = LKI_KIND_LAYER;

@@ -92,7 +92,7 @@ TEST(several_outputs)
     }
 }
 
-/* Training goes on from the file as it would have without it. */
+/* Training resumes from the file as it would have without it. */
 TEST(training_goes_on)
 {
     LK_POOL {
@@ -304,7 +304,7 @@ TEST(weights_that_do_not_fit)
     }
 }
 
-/* A state that does not fit is told, and the optimiser begins anew, as in Keras. */
+/* A state that does not fit is reported, and the optimiser starts again, as in Keras. */
 TEST(the_state_of_another_optimiser)
 {
     LK_POOL {
@@ -567,7 +567,7 @@ static const partly PARTLY[] = {
      "boundaries", "\"boundaries\": [1, 2, 3"},
 };
 
-/* What is not known here is told once, and all the rest is there. */
+/* Unknown parts are reported once, and all others exist. */
 TEST(compiled_with_what_there_is_not)
 {
     lki_bytes w;

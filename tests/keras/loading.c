@@ -1,5 +1,5 @@
-/* Loading needs the memory of the weights and little more: nothing is drawn that the file brings, and no copy of the file is
- * kept. */
+/* Loading needs the memory of the weights and little more: values that are in the file are not drawn first, and no copy of the file
+ * is kept. */
 #include "core/memory.h"
 #include "folder.h"
 #include "format/h5.h"
@@ -25,7 +25,7 @@ static long status_of(const char *what)
     return kib;
 }
 
-/* From now on; false: the system does not count anew. */
+/* From now on; false: the system cannot reset the count. */
 static bool count_anew(void)
 {
     FILE *f = fopen("/proc/self/clear_refs", "w");

@@ -1,4 +1,4 @@
-/* Models as Keras' JSON: written and read, and what is refused. */
+/* Models as Keras' JSON: written and read, and errors. */
 #include "check.h"
 #include "format/json.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
-/* Weights in every format, and from each to each: values, the optimiser's state and names come back to the bit; and what does not
- * fit. */
+/* Weights in every format, and from each to each: values, the optimiser's state and names are exactly the same afterwards; and
+ * weights that do not fit. */
 #include "keras/weights.h"
 #include "check.h"
 #include "folder.h"

@@ -1,4 +1,4 @@
-/* MultiHeadAttention: against Keras, what is dropped, first values, places, what it adds to the loss, and what it refuses. */
+/* MultiHeadAttention: against Keras, dropout, first values, places in files, terms it adds to the loss, and errors. */
 #define CASES_FILE "layer/attention_cases.inc"
 #include "layer/cases.h"
 #include "layer/regularizer.h"

@@ -1,8 +1,8 @@
-/* Layers against Keras, case by case: what they put out and the gradients of their inputs and weights, by hand and compiled. The
- * cases of NAME_cases.inc were made by sequence_cases.py.
+/* Layers against Keras, case by case: their results and the gradients of their inputs and weights, by hand and compiled. The cases
+ * of NAME_cases.inc were made by sequence_cases.py.
  *
  *     #define CASES_FILE "layer/recurrent_cases.inc"
- *     #include "layer/cases.h"                          CASES[] is there now */
+ *     #include "layer/cases.h"                          then CASES[] is defined */
 #ifndef LK_TESTS_LAYER_CASES_H
 #define LK_TESTS_LAYER_CASES_H
 

@@ -1,5 +1,5 @@
-/* What a Keras file says about layers for sequences and pictures: written as Keras writes it, and read again to the same. The
- * configs of sequence_configs.inc were made by sequence_cases.py. */
+/* Configs of layers for sequences and pictures: written as Keras writes them, and read again without change. The configs of
+ * sequence_configs.inc were made by sequence_cases.py. */
 #include "keras/config.h"
 #include "layer/layers.h"
 

@@ -1,4 +1,4 @@
-/* Constraints: Keras' numbers, and that optimisers keep them, at once, compiled and over replicas. */
+/* Constraints: Keras' numbers, and that optimisers apply them, at once, compiled and over replicas. */
 #include "layer/constraint.h"
 #include "layer/fields.h"
 #include "layer/replicas.h"

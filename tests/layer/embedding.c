@@ -1,4 +1,4 @@
-/* Embedding: rows of its table by id, the gradient of the table, first values, and what it refuses. */
+/* Embedding: rows of its table by id, the gradient of the table, first values, and errors. */
 #include "layer/split.h"
 
 static lk_tensor *ids_of(lk_shape shape, const int32_t *id) { return lk_tensor_from(shape, LK_I32, id); }

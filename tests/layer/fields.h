@@ -1,4 +1,4 @@
-/* What a table of fields says about arguments, as "key=value key=value": the form Keras' configs have in the tests here. */
+/* The fields of arguments as "key=value key=value": the form of Keras' configs in these tests. */
 #ifndef LK_TESTS_LAYER_FIELDS_H
 #define LK_TESTS_LAYER_FIELDS_H
 

@@ -1,5 +1,4 @@
-/* Initialisers: what they fill weights with, that they depend on seed, name and shape alone, their options, and that layers use
- * them. */
+/* Initialisers: their values, that these depend on seed, name and shape alone, their options, and that layers use them. */
 #include "core/sha256.h"
 #include "layer/fields.h"
 #include "layer/initializer.h"
@@ -375,7 +374,7 @@ TEST(numbers_out_of_range)
     }
 }
 
-/* ---- of one's own ---- */
+/* ---- custom initialisers ---- */
 
 static lk_tensor *own(lk_shape shape, const char *stream, void *user)
 {

@@ -23,7 +23,7 @@ static void set_weights(lk_model *m)
     if (w.count) assert_int_equal(lk_model_set_weights(m, lk_tuple_from(w.count, value)), LK_OK);
 }
 
-/* The gradients of all inputs, one behind the other. */
+/* The gradients of all inputs, one after the other. */
 static bool gradients_close(const keras_case *c, lk_tuple dx)
 {
     const double *want = c->gradient;

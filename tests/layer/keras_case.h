@@ -1,7 +1,7 @@
-/* A layer, rows, and what Keras gives for them; a list of such cases from a file.
+/* A layer, rows, and Keras' results for them; a list of such cases from a file.
  *
  *     #define CASES_FILE "layer/recurrent_cases.inc"
- *     #include "layer/keras_case.h"                     CASES[] is there now */
+ *     #include "layer/keras_case.h"                     then CASES[] is defined */
 #ifndef LK_TESTS_LAYER_KERAS_CASE_H
 #define LK_TESTS_LAYER_KERAS_CASE_H
 

@@ -1,4 +1,4 @@
-/* What the tests of layers share: a layer alone in a model, numbers to give it, and how mistakes are checked. */
+/* What the tests of layers share: a layer alone in a model, inputs for it, and how errors are checked. */
 #ifndef LK_TESTS_LAYER_LAYERS_H
 #define LK_TESTS_LAYER_LAYERS_H
 

@@ -1,4 +1,5 @@
-/* Layers of several inputs: shapes that meet, mistakes, and a graph of them over replicas. What they compute is in keras.c. */
+/* Layers of several inputs: shapes that broadcast, errors, and a graph of them over replicas. Their results are tested in
+ * keras.c. */
 #include "layer/replicas.h"
 
 #define MEET(layer, a, b, ...)                                                                                                     \

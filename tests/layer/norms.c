@@ -1,5 +1,5 @@
-/* Normalisations and SpatialDropout2D: rows, weights, what is learnt from data, what is drawn, and mistakes. What the others
- * compute is in keras.c. */
+/* Normalisations and SpatialDropout2D: rows, weights, statistics learnt from data, random numbers, and errors. Results of the
+ * others are tested in keras.c. */
 #include "layer/replicas.h"
 
 /* ---- within a row ---- */

@@ -1,5 +1,4 @@
-/* Layers of one's own, and layers called by hand: in models, alone, inside run; what functions may do wrong, and how that is
- * told. */
+/* Custom layers, and layers called by hand: in models, alone, inside run; errors in functions, and how they are reported. */
 #include "layer/split.h"
 
 /* x . weight * strength, as wide as asked for. */
@@ -99,7 +98,7 @@ TEST(inputs_of_all_kinds)
     }
 }
 
-/* ---- what the call is told ---- */
+/* ---- the arguments of call ---- */
 
 static lk_tensor *noisy(lk_layer *l, lk_tuple in, const lk_layer_pass *pass, void *user)
 {
@@ -185,7 +184,7 @@ TEST(same_bits_on_any_split)
     }
 }
 
-/* A model of one's own makes its weights under its strategy, wherever it is called first. */
+/* A custom model makes its weights under its strategy, wherever it is called first. */
 TEST(under_the_strategy_of_the_model)
 {
     LK_POOL {

@@ -1,5 +1,5 @@
 /* RandomFlip, RandomRotation and RandomCrop: rotations against Keras by fixed angles, pictures that are drawn row by row, the same
- * for any split of a batch, and what they refuse. */
+ * for any split of a batch, and errors. */
 #define CASES_FILE "layer/rotation_cases.inc"
 #include "layer/cases.h"
 #include "layer/split.h"

@@ -1,4 +1,4 @@
-/* LSTM, GRU and SimpleRNN: against Keras, what is dropped, first values, names, and what they refuse. */
+/* LSTM, GRU and SimpleRNN: against Keras, dropout, first values, names, and errors. */
 #define CASES_FILE "layer/recurrent_cases.inc"
 #include "layer/cases.h"
 #include "layer/split.h"

@@ -1,5 +1,5 @@
-/* Layers that move or bend cells: Reshape, Permute, borders, UpSampling2D, activations, Rescaling. Shapes of rows and mistakes;
- * what they compute is in keras.c. */
+/* Layers that rearrange cells: Reshape, Permute, borders, UpSampling2D, activations, Rescaling. Shapes of rows and errors; their
+ * results are tested in keras.c. */
 #include "layer/replicas.h"
 
 TEST(rows_of_known_and_unknown_sizes)

@@ -1,4 +1,4 @@
-/* Convolutions and pooling: shapes of rows, sizes that are not known, weights, and mistakes. What they compute is in keras.c. */
+/* Convolutions and pooling: shapes of rows, unknown sizes, weights, and errors. Their results are tested in keras.c. */
 #include "layer/constraint.h"
 #include "layer/replicas.h"
 

@@ -1,4 +1,4 @@
-/* Bidirectional and TimeDistributed: against Keras, names and places of what is inside, what is drawn, and what they refuse. */
+/* Bidirectional and TimeDistributed: against Keras, names and places of inner layers, random numbers, and errors. */
 #define CASES_FILE "layer/wrappers_cases.inc"
 #include "layer/cases.h"
 #include "layer/split.h"

@@ -1,4 +1,4 @@
-/* Checkpoints: what is written, what comes back, now and later, and how it is told when something does not fit. */
+/* Checkpoints: what is written, what is restored, at once and later, and the errors if something does not fit. */
 #include "format/npy.h"
 #include "model/checkpoints.h"
 
@@ -48,7 +48,7 @@ TEST(there_and_back)
         assert_int_equal(lk_restore_assert_consumed(s), LK_OK);
         assert_true(same_objects(&a, &b));
         assert_int_equal(lk_optimizer_iterations(b.optimizer), 3);
-        assert_string_equal(lk_checkpoint_save(b.checkpoint, IN("back")), IN("back-3")); /* the number goes on */
+        assert_string_equal(lk_checkpoint_save(b.checkpoint, IN("back")), IN("back-3")); /* the number continues */
         train(&a, 2);
         train(&b, 2);
         assert_true(same_objects(&a, &b));
@@ -469,7 +469,7 @@ TEST(metrics)
     }
 }
 
-/* What dropout draws goes on where it stopped. */
+/* Dropout's random numbers continue where they stopped. */
 TEST(dropout_goes_on)
 {
     LK_POOL {

@@ -1,5 +1,5 @@
-/* Checkpoints that were cut off or changed by a single bit, everywhere it can happen: that is told, or it changes nothing. And one
- * that is written over: the old one can be read until the new one is there. */
+/* Checkpoints that were cut off or changed by a single bit, at every place: this is reported, or it has no effect. And one that is
+ * overwritten: the old one can be read until the new one is complete. */
 #include "core/random.h"
 #include "format/bundle.h"
 #include "model/checkpoints.h"
@@ -137,7 +137,7 @@ TEST(every_length)
 
 /* ---- the state file ---- */
 
-/* The latest of the folder is the right one, or there was a warning; a manager finds one to go on with. */
+/* The latest of the folder is the right one, or there was a warning; a manager finds one to resume from. */
 static void try_state(const char *path, size_t at)
 {
     LK_POOL {

@@ -1,4 +1,4 @@
-/* Checkpoint managers: which checkpoints stay, what the state file says, what is restored when something is damaged. */
+/* Checkpoint managers: which checkpoints are kept, the contents of the state file, what is restored if files are damaged. */
 #include "format/checkpoint_state.h"
 #include "model/checkpoints.h"
 #include "model/manager.h"
@@ -55,7 +55,7 @@ TEST(the_latest_stay)
         assert_string_equal(lk_checkpoint_manager_save(next), IN("keep/ckpt-4"));
         assert_true(!there("keep/ckpt-2"));
         MUST_LIST(next, "keep/ckpt-3", "keep/ckpt-4");
-        assert_string_equal(lk_checkpoint_manager_save_as(next, 3), IN("keep/ckpt-3")); /* written anew: now the latest */
+        assert_string_equal(lk_checkpoint_manager_save_as(next, 3), IN("keep/ckpt-3")); /* written again: now the latest */
         MUST_LIST(next, "keep/ckpt-4", "keep/ckpt-3");
         assert_string_equal(lk_checkpoint_manager_save_as(next, 0), IN("keep/ckpt-0"));
         MUST_LIST(next, "keep/ckpt-3", "keep/ckpt-0");
@@ -266,7 +266,7 @@ TEST(what_cannot_be_written_costs_nothing)
         REFUSED(LK_EIO, !lk_checkpoint_manager_save(m), "stuck/checkpoint");
         assert_true(there("stuck/ckpt-1"));
         MUST_LIST(m, "stuck/ckpt-1");
-        REFUSED(LK_EIO, !lk_checkpoint_manager_save_as(m, 1), "stuck/checkpoint"); /* nor when a listed one is written anew */
+        REFUSED(LK_EIO, !lk_checkpoint_manager_save_as(m, 1), "stuck/checkpoint"); /* nor when a listed one is written again */
         MUST_LIST(m, "stuck/ckpt-1");
         assert_string_equal(lk_checkpoint_manager_latest_checkpoint(m), IN("stuck/ckpt-1"));
         rmdir(IN("stuck/checkpoint"));

@@ -1,4 +1,4 @@
-/* What the tests of checkpoints share: a small model and its optimiser, trained a little; a folder; a log that is listened to. */
+/* What the tests of checkpoints share: a small model and its optimiser, trained a little; a folder; a recorded log. */
 #ifndef LK_TESTS_MODEL_CHECKPOINTS_H
 #define LK_TESTS_MODEL_CHECKPOINTS_H
 

@@ -1,4 +1,4 @@
-/* First values of weights are made when somebody looks at them, and never where others come before that. */
+/* First values of weights are computed when they are first read, and never if other values are assigned before. */
 #include "core/memory.h"
 #include "model/refused.h"
 #include <lockstep.h>

@@ -1,5 +1,4 @@
-/* Models as graphs and as functions: order of layers, shared weights, several inputs and outputs, models inside models, what is
- * refused. */
+/* Models as graphs and as functions: order of layers, shared weights, several inputs and outputs, models inside models, errors. */
 #include "model/model.h"
 #include "refusal.h"
 #include <lockstep.h>

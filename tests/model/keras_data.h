@@ -1,4 +1,4 @@
-/* The rows Keras' numbers were made of, as tensors. WITH_LOSSES or WITH_METRICS say which numbers are wanted. */
+/* The rows for Keras' numbers, as tensors. WITH_LOSSES or WITH_METRICS select the numbers. */
 #ifndef LK_TESTS_MODEL_KERAS_DATA_H
 #define LK_TESTS_MODEL_KERAS_DATA_H
 

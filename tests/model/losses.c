@@ -1,4 +1,4 @@
-/* Losses as objects: Keras' numbers, reductions, weights and masks, names, code of one's own; the average over the global batch
+/* Losses as objects: Keras' numbers, reductions, weights and masks, names, custom functions; the average over the global batch
  * without a strategy; shares of regularisation. */
 #include "core/dtype.h"
 #include "model/loss.h"
@@ -179,7 +179,7 @@ TEST(keras_files_know_them)
         }
 }
 
-/* ---- code of one's own ---- */
+/* ---- custom losses ---- */
 
 static lk_tensor *cubes(lk_tensor *labels, lk_tensor *predictions, void *user)
 {
@@ -217,7 +217,7 @@ TEST(own_losses)
     }
 }
 
-/* ---- labels that are no classes ---- */
+/* ---- labels that are not classes ---- */
 
 TEST(errors_say_whose_they_are)
 {
@@ -228,7 +228,7 @@ TEST(errors_say_whose_they_are)
         REFUSED_TENSOR(LK_ESHAPE, lki_loss_values(loss, y, x), "loss \"distance\"", "labels [4, 2]", "predictions [4, 3]");
         REFUSED_TENSOR(LK_EINVAL, lk_loss_call(lk_sparse_categorical_crossentropy(), ids, x), "sparse_xent", "a label is outside",
                        "loss \"sparse_categorical_crossentropy\"");
-        lk_add(x, y); /* somebody else's error stays as it is */
+        lk_add(x, y); /* an earlier error stays as it is */
         lki_loss_values(loss, y, x);
         assert_null(strstr(lk_error(), "distance"));
         lk_clear_error();

@@ -1,5 +1,5 @@
-/* Every kind of metric: Keras' numbers, the same bits for any number of replicas, what is built late, names, files, code of one's
- * own. */
+/* Every kind of metric: Keras' numbers, the same bits for any number of replicas, metrics that are built late, names, files, custom
+ * functions. */
 #include "dist/replicas.h"
 #include "folder.h"
 #include "lane/lanes.h"
@@ -514,7 +514,7 @@ TEST(keras_files_know_them)
     assert_int_equal(described, LKI_METRIC_COUNT - 2); /* all but accuracy, which is a word, and the matrix */
 }
 
-/* ---- code of one's own ---- */
+/* ---- custom metrics ---- */
 
 static lk_tensor *gives(lk_tensor *labels, lk_tensor *predictions, lk_tensor *weight, void *user)
 {

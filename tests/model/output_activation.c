@@ -1,5 +1,5 @@
-/* lk_model_output_activation(): what the values of an output come from, by the graph and not by the last word about an
- * activation. */
+/* lk_model_output_activation(): the activation that computes the values of an output, by the graph and not by the last layer with
+ * an activation. */
 #include "refusal.h"
 #include <lockstep.h>
 

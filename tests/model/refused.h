@@ -1,4 +1,4 @@
-/* How mistakes are checked here: the call gives NULL, a status or a poisoned tensor, and the thread's error has this code and these
+/* How errors are checked here: the call returns NULL, a status or a poisoned tensor, and the thread's error has this code and these
  * words. */
 #ifndef LK_TESTS_MODEL_REFUSED_H
 #define LK_TESTS_MODEL_REFUSED_H

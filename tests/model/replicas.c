@@ -340,7 +340,7 @@ TEST(replicas_without_rows_leave_statistics_alone)
             assert_int_equal(lk_size(lk_local_results(s, y.item[0]).item[1]), 0);
             lk_run(s, train_call, LK_TUPLE(none), all);
             SOUND();
-            VALUES(lk_read(moving(all, 0)), sum / (2 * n - 2)); /* nobody had rows */
+            VALUES(lk_read(moving(all, 0)), sum / (2 * n - 2)); /* no replica had rows */
         }
 }
 
@@ -572,7 +572,7 @@ REPLICA_FN(count_rows)
     return LK_TUPLE();
 }
 
-/* Rows in lanes, every replica the whole batch, rows marked inside, and scalars: nothing is lost, whoever counts. */
+/* Rows in lanes, every replica the whole batch, rows marked inside, and scalars: nothing is lost, whichever replica counts. */
 REPLICA_FN(count_in_every_way)
 {
     lk_metric_update(user, in.item[0]);

@@ -1,5 +1,5 @@
 /* Layers and models made of them: shapes, names, first values, when variables are made, and that a model computes, and compiles to,
- * what the same functions written by hand do. */
+ * the same as these functions written by hand. */
 #include "core/shape.h"
 #include "model/refused.h"
 #include "step/models.h"
@@ -345,7 +345,7 @@ TEST(dropout_draws_anew_at_every_call)
         y = lk_nn_dropout(y, 0.5, .stream = "sequential/dropout_1", .iteration = t);
         assert_true(same_bits(first, y));
         lk_model    *again = lk_sequential(lk_dropout(0.5, .input_shape = LK_SHAPE(50)), lk_dropout(0.5));
-        lk_function *f = lk_function_of(forward, again); /* the count is a variable, so a compiled step draws anew too */
+        lk_function *f = lk_function_of(forward, again); /* the count is a variable, so a compiled step draws new numbers too */
         assert_true(same_bits(lk_call(f, LK_TUPLE(x)).item[0], first));
         assert_true(same_bits(lk_call(f, LK_TUPLE(x)).item[0], second));
         assert_int_equal(lk_model_weights(m).count, 0);

@@ -1,4 +1,4 @@
-/* Snapshots: the files of a save, made later, elsewhere; extra entries; what a check of the files finds. */
+/* Snapshots: the files of a save, written later, elsewhere; extra entries; what a check of the files finds. */
 #include "model/snapshot.h"
 #include "kernel/kernel.h"
 #include "model/checkpoints.h"
@@ -39,7 +39,7 @@ static void *write_it(void *arg)
     return NULL;
 }
 
-/* The values are those of the moment it was taken, whoever writes it and whatever became of the objects. */
+/* The values are those of the moment it was taken, on whatever thread it is written and whatever happens to the objects. */
 TEST(as_it_was)
 {
     lki_snapshot *s = NULL;

@@ -1,5 +1,5 @@
-/* The kernels of batch normalisation: every variant has the reference's bits, on odd channels, cut ranges, lanes and hurtful
- * values; and batch normalisation with a relu behind it gives the same bits op by op and compiled, where it is fused. */
+/* The kernels of batch normalisation: every variant has the reference's bits, for odd numbers of channels, divided ranges, lanes
+ * and extreme values; and batch normalisation followed by relu gives the same bits op by op and compiled, where it is fused. */
 #include "kernels.h"
 #include <lockstep.h>
 
@@ -52,7 +52,7 @@ static void variants_agree(void **state)
 
 typedef struct layer {
     lk_variable *gamma, *beta, *mean, *variance;
-    int          times; /* how often the gradient behind the relu is used */
+    int          times; /* how often the gradient after the relu is used */
 } layer;
 
 static lk_tuple through(lk_tuple in, void *user)

@@ -1,6 +1,6 @@
 /* What the tests of products and pools share: a case (one call of one slot), data for it, and the check that every vectorised
  * kernel gives the bits of the reference, for the whole range and for parts of it, and writes nothing outside of range and scratch.
- * Data come plain or wild: with zeros of both signs, tiny, infinite and NaN. All NaN count as equal. */
+ * Data is plain or wild: with zeros of both signs, tiny, infinite and NaN. All NaN count as equal. */
 #ifndef LK_TESTS_OP_CASES_H
 #define LK_TESTS_OP_CASES_H
 

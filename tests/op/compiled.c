@@ -11,7 +11,7 @@ enum { LANE_COUNTS = 1, EVERY = 3, MANY_ROWS = 400 };
 #elif defined(__SANITIZE_ADDRESS__)
 enum { LANE_COUNTS = 1, EVERY = 1, MANY_ROWS = 400 };
 #else
-enum { LANE_COUNTS = 3, EVERY = 1, MANY_ROWS = 1500 }; /* one program in so many */
+enum { LANE_COUNTS = 3, EVERY = 1, MANY_ROWS = 1500 }; /* one program in this many */
 #endif
 
 /* Any NaN equals any other. */

@@ -1,8 +1,8 @@
 /* Gradients by central differences in f64: of every op with a gradient rule, of every layer and loss, of gradients; with inputs
  * that are rows of a batch; and without any rows, where the gradient of every weight is exactly zero.
  *
- * The ops that programs.h does not reach, because only gradient rules apply them, have cases of their own here. A recorder notes
- * which ops the cases went through; the last test asks for all of ops.inc. */
+ * Ops that programs.h does not reach, because only gradient rules use them, have separate cases here. A recorder lists the ops that
+ * the cases used; the last test requires all of ops.inc. */
 #include "check.h"
 #include "op/gradient.h"
 #include "op/infer.h"
@@ -20,7 +20,7 @@ static const int64_t marked_rows[] = {3};
 enum { EVERY = 4 };
 #else
 static const int64_t marked_rows[] = {1, 5, 8, 13};
-enum { EVERY = 1 }; /* one program in so many, beyond first derivatives */
+enum { EVERY = 1 }; /* one program in this many, beyond first derivatives */
 #endif
 
 /* ---- which ops were seen, with an operand that depends on the inputs ---- */
@@ -293,7 +293,7 @@ static bool all_zero(const lk_tensor *t)
     return true;
 }
 
-/* Inputs that are rows get a weight added to each row, so that every program has weights behind its rows. */
+/* Inputs that are rows get a weight added to each row, so that the gradient of every program reaches weights. */
 static lk_tuple gradients_of_weights(lk_tuple in, void *user)
 {
     const program *p = user;

@@ -1,11 +1,11 @@
 /* Random graphs, run op by op and compiled: the same bits, on any number of threads, for any number of lanes and rows.
  *
  * A graph is a C function that picks its ops by a seed and by the shapes it sees, never by values, so that it picks the same ones
- * whether it runs at once or is traced. It mixes what planning has to get right: rows of several batches, sums over rows that feed
+ * whether it runs at once or is traced. It mixes what is difficult for planning: rows of several batches, sums over rows that feed
  * rows again, aliases, constants and variables as results, variables read and written in between, gradients of gradients, a
  * function inside.
  *
- *     LOCKSTEP_GRAPH=<seed> graphs      one graph alone, for looking at it */
+ *     LOCKSTEP_GRAPH=<seed> graphs      runs one graph alone, for debugging */
 #include "check.h"
 #include "op/gradient.h"
 #include "op/tensor.h"
@@ -24,7 +24,7 @@ enum { GRAPHS = 400 };
 #endif
 enum { STEPS = 3, OPS = 30, MOST = 160, VARIABLES = 9, CONSTANTS = 3, MOST_RESULTS = 16 };
 
-typedef struct world { /* what a graph acts on; made anew for each run */
+typedef struct world { /* the values that a graph uses; made again for each run */
     uint64_t      seed;
     int64_t       rows, global, other_rows, other_global;
     lk_variable  *variable[VARIABLES];
@@ -312,7 +312,7 @@ static lk_tensor *picking(graph *g)
     }
 }
 
-/* What a tensor's leading axis means can be said anew, for another batch. */
+/* A tensor's rows can be marked again, for another batch. */
 static lk_tensor *rows_again(graph *g)
 {
     lk_tensor *t = some(g, -1);
@@ -576,7 +576,7 @@ static void silence(const char *text, void *user)
 
 TEST(eager_equals_compiled)
 {
-    lk_set_log(silence, NULL); /* many variables have no gradient, and that is told each time */
+    lk_set_log(silence, NULL); /* many variables have no gradient, and that is reported each time */
     const char *one = getenv("LOCKSTEP_GRAPH");
     int         bad = 0;
     uint64_t    first = one ? strtoull(one, NULL, 10) : 1, last = one ? first : GRAPHS;

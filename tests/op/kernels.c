@@ -1,5 +1,5 @@
-/* Element-wise slots, reductions and rows: every variant gives the bits of the reference, on odd sizes, hurtful values, broadcast
- * operands and split ranges; sums have the order kernel.h defines; elementary functions are as exact as ref/math.h says. */
+/* Element-wise slots, reductions and rows: every variant gives the bits of the reference, on odd sizes, extreme values, broadcast
+ * operands and split ranges; sums have the order that kernel.h defines; elementary functions are as exact as ref/math.h says. */
 #include "kernels.h"
 
 static const int64_t  sizes[] = {0, 1, 7, 15, 16, 17, 31, 33, 64, 1000, 4096, 4097, 20000};

@@ -1,7 +1,8 @@
-/* How kernels are tested: operands that end at a page nobody may touch, values that hurt, and one comparison for all slots.
+/* How kernels are tested: operands that end at a protected page, extreme values, and one comparison for all slots.
  *
  * check_slot() runs the reference over the whole range, then every variant this machine has over the whole range and over the range
- * cut into pieces: every result must have the same bits (any NaN equals any NaN), and nothing outside a piece may be written. */
+ * divided into pieces: every result must have the same bits (any NaN equals any NaN), and nothing outside a piece may be
+ * written. */
 #ifndef LK_TESTS_OP_KERNELS_H
 #define LK_TESTS_OP_KERNELS_H
 

@@ -1,6 +1,6 @@
 /* Gradients of a convolution through a 2x2 max pool: every vectorised kernel gives the bits of the reference, on odd shapes, with
  * taps outside the image, strides, dilation, lanes, dead and NaN entries; the reference agrees with unpooling and the dense
- * gradients. A bias's gradient made beside that of the weights is reduce_sum's. */
+ * gradients. A bias's gradient computed together with that of the weights equals reduce_sum's. */
 #include "cases.h"
 
 typedef struct entries {

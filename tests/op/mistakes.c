@@ -1,5 +1,5 @@
-/* Mistakes of every family of ops: the result is poisoned, the code is right, and the message is one line that names the call, its
- * operands and what would have fitted. After lk_clear_error() the thread works as before. Norms, recurrent layers, attention,
+/* Errors of every family of ops: the result is poisoned, the code is right, and the message is one line that names the call, its
+ * operands and what would have been right. After lk_clear_error() the thread works as before. Norms, recurrent layers, attention,
  * losses, variables, tapes, functions and optimisers are in misuse.c. */
 #include "op/mistakes.h"
 #include <lockstep.h>

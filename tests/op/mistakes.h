@@ -1,4 +1,4 @@
-/* How mistakes are checked.
+/* How errors are checked.
  *
  *     BEGIN
  *     BAD(LK_ESHAPE, lk_add(a, b), "add of [2] f32, [3] f32", "broadcast");     poisoned, this code, a message with these words

@@ -1,4 +1,4 @@
-/* Mistakes with layers that are built from ops, and with the things that hold state: variables, tapes, functions, optimisers. */
+/* Errors with layers that are built from ops, and with objects that have state: variables, tapes, functions, optimisers. */
 #include "op/mistakes.h"
 #include "op/tensor.h"
 #include <pthread.h>

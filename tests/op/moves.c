@@ -1,5 +1,5 @@
-/* Moves, casts, scans, sorting, indices and random numbers: the reference against a plain restatement, place by place, and split
- * ranges against whole ones. */
+/* Moves, casts, scans, sorting, indices and random numbers: the reference against a plain restatement, element by element, and
+ * split ranges against whole ones. */
 #include "core/random.h"
 #include "kernels.h"
 

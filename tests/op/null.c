@@ -1,5 +1,5 @@
 /* The null device has memory and no arithmetic: everything above the kernels (checks, shapes, tapes, tracing, planning, replay,
- * updates) runs on it, and results are the zeros memory began with. */
+ * updates) runs on it, and results are the zeros that memory is initialised with. */
 #include "check.h"
 #include "device/device.h"
 #include "op/programs.h"
@@ -33,7 +33,7 @@ static bool all_zero(const lk_tensor *t)
 TEST(ops_check_and_compute_nothing)
 {
     LK_POOL {
-        lk_tensor *x = lk_ones(LK_SHAPE(2, 3), LK_F32); /* filling is no op */
+        lk_tensor *x = lk_ones(LK_SHAPE(2, 3), LK_F32); /* filling is not an op */
         lk_tensor *y = lk_matmul(lk_exp(x), x, .transpose_b = LK_ON);
         assert_ptr_equal(y->buffer->device, lki_device_null());
         assert_int_equal(lk_dim(y, 1), 2);

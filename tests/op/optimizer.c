@@ -1,5 +1,5 @@
-/* Optimisers as objects: what they refuse, what they leave alone, what they keep, and memory that runs out. Their arithmetic is
- * compared kernel by kernel in update.c and with stored results in tests/golden. */
+/* Optimisers as objects: errors, values they must not change, their state, and lack of memory. Their arithmetic is compared kernel
+ * by kernel in update.c and with stored results in tests/golden. */
 #include "check.h"
 #include "core/base.h"
 #include "core/log.h"

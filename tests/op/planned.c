@@ -1,5 +1,5 @@
-/* Hand-written graphs that are hard to plan: each runs op by op and compiled, for several numbers of threads, and must give the
- * same bits. Each test names what it is about; graphs.c looks for the same at random. */
+/* Hand-written graphs that are difficult to plan: each runs op by op and compiled, for several numbers of threads, and must give
+ * the same bits. Each test names its subject; graphs.c looks for the same at random. */
 #include "check.h"
 #include <lockstep.h>
 #include <pthread.h>

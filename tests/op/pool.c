@@ -1,5 +1,5 @@
-/* Pooling: every vectorised kernel gives the bits of the reference; which cell wins among equal ones, zeros and NaN; cells name the
- * values; both gradients are adjoint to their forward kernels. */
+/* Pooling: every vectorised kernel gives the bits of the reference; which cell wins among equal ones, zeros and NaN; cells refer to
+ * the values; both gradients are adjoint to their forward kernels. */
 #include "cases.h"
 
 static void check_pool(layer l, int wild)

@@ -1,7 +1,6 @@
-/* Going back through max pools without spreading the gradient out (op/pooled.h): op by op and compiled give the same bits on any
- * number of threads; numbers are those of the plain way, by differences and by graphs in which the pool's gradient cannot be looked
- * through; a compiled step makes no gradient of a whole image where nobody reads one, and the gradients of weights and bias at
- * once. */
+/* Gradients through max pools without expanding them (op/pooled.h): op by op and compiled give the same bits on any number of
+ * threads; numbers are those of the plain way, by differences and by graphs in which the pooled gradient cannot be used; a compiled
+ * step computes no gradient of a whole image if no op reads one, and computes the gradients of weights and bias together. */
 #include "check.h"
 #include <lockstep.h>
 #include <math.h>
@@ -10,7 +9,7 @@
 
 enum { ROWS = 5, MOST = 8 };
 
-/* With hide, what is pooled passes an op whose gradient rule makes a new tensor: nothing is known of the pool behind it. */
+/* With hide, the pooled value passes an op whose gradient rule makes a new tensor: nothing is known of the pool after it. */
 typedef struct form {
     bool hide, second;
 } form;

@@ -314,7 +314,7 @@ static void scale(cas *c, int operand, float by)
         ((float *)c->data[operand])[i] *= by;
 }
 
-/* Sums of large numbers overflow; a chain of fused products that is infinite stays so, and is no NaN. */
+/* Sums of large numbers overflow; a chain of fused products that is infinite stays so, and is not NaN. */
 TEST(test_conv_large)
 {
     static const float sizes[] = {0x1p60f, 0x1p61f, 0x1p62f, 0x1p63f, 0x1p64f, 0x1p66f, 0x1p127f};
@@ -348,7 +348,7 @@ TEST(test_conv_channels)
         check_deep(square(2, 12, 16, 1, 5, 1, 1, 4), wild);
         check_deep(square(2, 19, 48, 1, 5, 2, 1, 2), wild);
         check_deep(square(2, 10, 160, 1, 3, 1, 1, 0), wild);
-        check_deep(square(2, 14, 16, 1, 3, 1, 3, 2), wild); /* taps that are no neighbours */
+        check_deep(square(2, 14, 16, 1, 3, 1, 3, 2), wild); /* taps that are not adjacent */
     }
 }
 

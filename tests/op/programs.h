@@ -26,7 +26,7 @@ enum { G = 1, L = 2, R = 4, P = 8 };
 #define K(x) lk_scalar(x)
 #define BN(...) lk_nn_batch_norm(__VA_ARGS__, .training = LK_ON)
 
-/* An op of one's own: x * w along the last axis. */
+/* A custom op: x * w along the last axis. */
 static inline void own_product(const lk_op_view *v, void *user)
 {
     const lk_shape *x = &v->in_shape[0];

@@ -1,5 +1,5 @@
-/* Kernels of what replicas do together, against the tree over lanes written down once more, and plain loops: sums of subtrees,
- * agreement, entries picked by ids, sums that stay per lane. */
+/* Kernels for several replicas, against the tree over lanes written again, and plain loops: sums of subtrees, agreement, entries
+ * selected by ids, sums that stay per lane. */
 #include "lane/lanes.h"
 #include "op/kernels.h"
 #include <float.h>

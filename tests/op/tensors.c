@@ -1,5 +1,4 @@
-/* Tensors by themselves: making, looking, printing, converting, plain numbers, lists, how long they live; variables and their
- * digest. */
+/* Tensors: making, reading, printing, converting, plain numbers, lists, lifetimes; variables and their digest. */
 #include "check.h"
 #include "core/dtype.h"
 #include "op/tensor.h"
@@ -400,7 +399,7 @@ TEST(rows_are_marked)
         assert_int_equal(x->rows.kind, LKI_ROWS);
         assert_int_equal(x->rows.global, 5);
         assert_int_equal(x->rows.lanes, lk_lanes());
-        assert_int_equal(lk_rows(x, 64)->rows.global, 64); /* may be said anew */
+        assert_int_equal(lk_rows(x, 64)->rows.global, 64); /* can be marked again */
         assert_int_equal(lk_reduce_sum(x, LK_AXES(1))->rows.kind, LKI_ROWS);
         assert_int_equal(lk_reduce_sum(x, LK_AXES(0))->rows.kind, LKI_ROW_SUM);
         assert_int_equal(lk_transpose(x, (lk_axes){0})->rows.kind, LKI_LOCAL);

@@ -1,5 +1,5 @@
-/* Kernels of the optimisers: the reference and every vector version give the same bits, wherever the range is cut; accumulation
- * holds an update back; schedules at their corners. */
+/* Kernels of the optimisers: the reference and every vector version give the same bits, for every division of the range;
+ * accumulation delays an update; schedules at their limits. */
 #include "kernel/update.h"
 #include "check.h"
 #include "core/base.h"

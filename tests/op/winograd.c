@@ -1,11 +1,11 @@
 /* Convolutions that are WINOGRAD (kernel.h):
  *
- * 1. The rule is the documented one, at its borders, and asks neither for the number of images nor for the size of the result.
- * 2. Every vectorised kernel gives the bits of the reference, on odd sizes, paddings, channels, lanes and epilogues, plain and
- *    wild.
- * 3. Where all sums are exact the results are those of the direct definition, in all three directions; else they are close to it.
- * 4. A fused pool gives the bits of the convolution, then the pool; one call with lanes those of calls per lane, added up the
- *    tree. */
+ *  1. The rule is the documented one, at its limits, and depends neither on the number of images nor on the size of the result.
+ *  2. Every vectorised kernel gives the bits of the reference, on odd sizes, paddings, channels, lanes and epilogues, plain and
+ *     wild.
+ *  3. If all sums are exact the results are those of the direct definition, in all three directions; else they are close to it.
+ *  4. A fused pool gives the bits of the convolution, then the pool; one call with lanes those of calls per lane, added up the
+ *     tree. */
 #include "kernel/winograd.h"
 #include "cases.h"
 
@@ -36,7 +36,7 @@ static void with_epilogue(cas *c, lki_epilogue e)
     c->unit = c->dst[0].dim[1] * c->dst[0].dim[2] * c->dst[0].dim[3];
 }
 
-/* 3x3 windows; `after`: cells behind the image, as `pad` are before it. */
+/* 3x3 windows; `after`: cells after the image, as `pad` are before it. */
 static layer layer_3x3(int64_t batch, int64_t H, int64_t W, int64_t C, int64_t O, int64_t pad_h, int64_t pad_w, int64_t after)
 {
     return layer_of(batch, H, W, C, O, (lki_window){{3, 3}, {1, 1}, {1, 1}, {pad_h, pad_w}}, after);

@@ -1,4 +1,4 @@
-/* The promise: the bits of a training run depend on the program, the data and the lanes, not on how many threads ran it, nor on
+/* The guarantee: the bits of a training run depend on the program, the data and the lanes, not on the number of threads, nor on
  * whether it was compiled, nor on the instruction set. */
 #include "check.h"
 #include "core/cpu.h"

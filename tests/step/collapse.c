@@ -1,5 +1,5 @@
-/* Compiled distributed steps: what N replicas record runs as one device would run it, to the bit and to the kernel call; where that
- * is not the same computation, it runs replica by replica, and is right. */
+/* Compiled distributed steps: what N replicas record runs as one device would run it, with the same bits and the same kernel calls;
+ * if that is not the same computation, it runs replica by replica, and is right. */
 #include "check.h"
 #include "op/gradient.h"
 #include "op/replica.h"

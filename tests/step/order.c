@@ -1,6 +1,6 @@
-/* The order of calls on a card: what comes after what, which calls are one launch, and memory that is shared. Over random graphs,
- * run in random orders of those that are possible, no value may be overwritten before its last reader, and no launch may need one
- * behind it. */
+/* The order of calls on a card: dependencies, which calls are one launch, and memory that is shared. Over random graphs, run in
+ * random orders of those that are possible, no value may be overwritten before its last reader, and no launch may need a later
+ * one. */
 #include "check.h"
 #include "core/random.h"
 #include "plan/card/join.h"
@@ -303,7 +303,7 @@ static int count_needs(const lki_order *o)
     return count;
 }
 
-/* plenty: nobody waits for more than before; else memory is shared as if levels ran one after the other. */
+/* plenty: no call waits for more than before; else memory is shared as if levels ran one after the other. */
 static void memory_is_shared_safely(bool plenty)
 {
     static program p;
@@ -476,7 +476,7 @@ TEST(a_head_is_one_launch)
     }
 }
 
-/* 0 -> 1 -> 2 and 0 -> 2, where 1 is no call along rows: 0 and 2 would be one before and after it. */
+/* 0 -> 1 -> 2 and 0 -> 2, where 1 is not a call along rows: 0 and 2 would be one before and after it. */
 TEST(nothing_lies_between_rows)
 {
     static joined j;
@@ -572,7 +572,7 @@ TEST(arithmetic_of_channels_is_one_launch)
     check_launches(&o, &j);
     const int *l = j.launch;
     assert_true(l[1] == l[2] && l[2] == l[3] && l[3] == l[4]);
-    assert_true(l[5] == l[6] && l[5] != l[1]);   /* nobody waits for it */
+    assert_true(l[5] == l[6] && l[5] != l[1]);   /* no call waits for it */
     assert_true(l[11] != l[5] && l[11] != l[9]); /* there is less time for it */
     assert_true(l[9] == l[10] && l[9] != l[12]);
     assert_true(l[16] == l[17]);

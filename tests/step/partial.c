@@ -1,5 +1,6 @@
-/* Sums over rows with an operand that is not rows itself, such as a gradient that was handed in: replicas whose lanes are no single
- * subtree cut it like the rows it meets. Compiled and op by op, on numbers of replicas that divide the lanes and others. */
+/* Sums over rows with an operand that is not rows itself, such as a gradient that was passed in: replicas whose lanes are not a
+ * single subtree divide it like the rows it is combined with. Compiled and op by op, on numbers of replicas that divide the lanes
+ * and others. */
 #include "check.h"
 #include "step/replicas.h"
 #include <math.h>

@@ -9,7 +9,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { EVERY = 3 };
 #else
-enum { EVERY = 1 }; /* one program in so many */
+enum { EVERY = 1 }; /* one program in this many */
 #endif
 enum { GLOBAL = 16 };
 
@@ -104,7 +104,7 @@ static int tell(const setting *s, int replicas, int64_t rows, int item)
     return 1;
 }
 
-/* What each replica sees of a sum over lanes that are no single subtree has another order when compiled. */
+/* What each replica sees of a sum over lanes that are not a single subtree has another order when compiled. */
 static bool is_exact(const setting *s, const lk_tensor *t, int replicas)
 {
     return (lk_lanes() % replicas == 0 && t->replicas) || s->form == ALL;
@@ -169,7 +169,7 @@ static bool minds_the_split(const program *p)
     return false;
 }
 
-/* The rows of all replicas lie one behind the other; what is uniform is the same on all. */
+/* The rows of all replicas are stored one after the other; uniform values are the same on all. */
 static bool equals_one(const lk_tensor *many, const lk_tensor *one)
 {
     if (!many->replicas) return equal(many, one, true);
@@ -215,7 +215,7 @@ TEST(replicas_are_one_device)
     assert_true(refusals < runs / 5);
 }
 
-/* ---- an op of one's own ---- */
+/* ---- a custom op ---- */
 
 enum { ASKING = 16 };
 

@@ -1,4 +1,4 @@
-/* Replayed steps: no allocation, faults told, retracing, caches, variables that change while somebody reads them. */
+/* Replayed steps: no allocation, faults reported, retracing, caches, variables that change while another thread reads them. */
 #include "check.h"
 #include "core/thread.h"
 #include "step/models.h"
@@ -187,7 +187,7 @@ TEST(a_traced_tensor_has_no_value)
         assert_int_equal(lk_error_code(), LK_ESTATE);
         lk_clear_error();
         assert_int_equal((int)lk_item(lk_call(lk_function_of(doubled), LK_TUPLE(lk_scalar(1))).item[0]),
-                         2); /* and the thread goes on */
+                         2); /* and the thread continues */
     }
 }
 

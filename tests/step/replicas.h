@@ -1,4 +1,4 @@
-/* Batches handed out to replicas, and a program that trains on them: what tests of compiled distributed steps share. */
+/* Batches for replicas, and a program that trains on them: what tests of compiled distributed steps share. */
 #ifndef LK_TESTS_REPLICAS_H
 #define LK_TESTS_REPLICAS_H
 

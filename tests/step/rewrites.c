@@ -1,4 +1,4 @@
-/* Ops that become one node of the graph: compiled steps give what op by op gives. */
+/* Ops that become one node of the graph: compiled steps give the results of op by op. */
 #include "check.h"
 #include <lockstep.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Updates that pick their places, by ids or by lanes, in compiled functions: as op by op, in the order they were written, and not
- * at all in a step that fails. */
+/* Updates that select entries, by ids or by lanes, in compiled functions: as op by op, in the order they were written, and not at
+ * all in a step that fails. */
 #include "check.h"
 #include "core/dtype.h"
 #include "step/replicas.h"

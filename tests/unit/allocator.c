@@ -1,4 +1,4 @@
-/* The allocator of the user: all memory comes from it and goes back to it. A program of its own, since it must be set first. */
+/* The allocator of the user: all memory comes from it and returns to it. A separate program, since it must be set first. */
 #include "check.h"
 #include <lockstep.h>
 #include <stdlib.h>

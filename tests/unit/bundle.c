@@ -1,4 +1,4 @@
-/* Checkpoint files: there and back in every type, TensorFlow's own, and files that lie. */
+/* Checkpoint files: written and read in every type, TensorFlow's own, and malformed files. */
 #include "format/bundle.h"
 #include "check.h"
 #include "core/dtype.h"

@@ -1,4 +1,4 @@
-/* The state file of a folder of checkpoints: there and back, what TensorFlow writes, and text that is none. */
+/* The state file of a folder of checkpoints: written and read, files of TensorFlow, and invalid text. */
 #include "format/checkpoint_state.h"
 #include "check.h"
 #include "core/memory.h"

@@ -1,4 +1,4 @@
-/* CRC-32C: known values, both ways of computing it, pieces, the mask. */
+/* CRC-32C: known values, both implementations, pieces, the mask. */
 #include "format/crc32c.h"
 #include "check.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The table of types, the 16-bit floats (all of them, against the processor where it can), single elements. */
+/* The table of types, the 16-bit floats (all of them, against the processor if it can convert them), single elements. */
 #include "core/dtype.h"
 #include "check.h"
 #include "core/cpu.h"

@@ -1,4 +1,4 @@
-/* Files that are there as a whole or not at all: folders that are made, leftovers, disks that are full. */
+/* Files that are complete or do not exist: folders that are made, leftovers, full disks. */
 #include "format/durable.h"
 #include "check.h"
 #include "core/memory.h"
@@ -46,7 +46,7 @@ static void leave(const char *path)
     close(d);
 }
 
-/* What a crash left behind goes when the file is written again: whatever its number, this process' too. Other files stay. */
+/* Leftovers of a crash are removed when the file is written again: whatever their number, also this process's. Other files stay. */
 TEST(leftovers)
 {
     static const char *const others[] = {"file.tmp", "file.1.tmp", "file.1.2.3.tmp", "file.a.2.tmp", "files.1.2.tmp", "file.1.2"};
@@ -67,7 +67,7 @@ TEST(leftovers)
     folder_remove(folder);
 }
 
-/* A link that somebody put where a file beside would go is neither followed nor written through. */
+/* A link at the name of a temporary file is neither followed nor written through. */
 TEST(links_are_not_followed)
 {
     const char *folder = folder_new();
@@ -107,7 +107,7 @@ TEST(two_writers_of_one_file)
     folder_remove(folder);
 }
 
-/* As several threads of several processes do it: nobody fails, and whoever reads finds one of the files as a whole. */
+/* As several threads of several processes do it: no write fails, and readers always find one of the files complete. */
 enum { WRITES = 60, LONG = 5000 };
 
 static void *write_often(void *path)

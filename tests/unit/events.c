@@ -1,4 +1,4 @@
-/* Event files: what is written is read again, and is what TensorFlow writes; stored files of TensorFlow are read. */
+/* Event files: what is written is read again, and equals what TensorFlow writes; stored files of TensorFlow are read. */
 #include "format/events.h"
 #include "check.h"
 #include "folder.h"
@@ -74,7 +74,7 @@ TEST(there_and_back)
     folder_remove(folder);
 }
 
-/* TensorBoard reads while training goes on: after a flush everything is there, before it perhaps not, and records are whole. */
+/* TensorBoard reads while training runs: after a flush everything is there, before it perhaps not, and records are complete. */
 TEST(readable_while_it_grows)
 {
     const char *folder = folder_new();
@@ -303,7 +303,7 @@ static lk_status read_record(const void *data, size_t size, seen *s)
     return status;
 }
 
-/* A scalar as TensorFlow 1 and PyTorch write it; a tensor whose value is not in its content; one that nobody shows. */
+/* A scalar as TensorFlow 1 and PyTorch write it; a tensor whose value is not in its content; one that no plugin shows. */
 TEST(other_forms)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* HDF5 files through the helper program: there and back, files of Keras and h5py, files that lie. */
+/* HDF5 files through the helper program: written and read, files of Keras and h5py, malformed files. */
 #include "core/shape.h"
 #include "format/json.h"
 #include "format/npy.h"
@@ -501,8 +501,8 @@ TEST(cut_off)
     lki_bytes_free(&b);
 }
 
-/* Whatever happens to the helper, this process lives, holds no memory and leaves no child behind. Some
- * damage makes libhdf5 run for ever. LOCKSTEP_SOAK=1: two thousand files. */
+/* Whatever happens to the helper, this process continues, holds no memory and leaves no child process. Some damage makes libhdf5
+ * run for ever. LOCKSTEP_SOAK=1: two thousand files. */
 TEST(random_damage)
 {
     NEEDS_HELPER();

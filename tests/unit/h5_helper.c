@@ -1,4 +1,5 @@
-/* The helper program that reads and writes HDF5 files: where it is found, helpers that fail, hang, lie or outlive their parent. */
+/* The helper program that reads and writes HDF5 files: where it is found, helpers that fail, hang, answer wrongly or outlive their
+ * parent. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* memmem */
 #endif
@@ -235,7 +236,7 @@ TEST(answers_that_lie)
     kind values              rank "\\0" name "\\0\\0\\0" texts "\\0\\0\\0\\0\\0\\0\\0" size "\\0\\0\\0\\0\\0\\0\\0"
     static const char *const scripts[] = {
         HELPER(FRAME("\\3", "\\7")),                                                           /* cut off */
-        HELPER(DONE "x"),                                                                      /* something behind the end */
+        HELPER(DONE "x"),                                                                      /* something after the end */
         HELPER(FRAME("\\11", "\\0")),                                                          /* no such frame */
         HELPER(FRAME("\\4", "\\0")),                                                           /* refused, and not why */
         HELPER(FRAME("\\1", "\\1") "x" DONE),                                                  /* half an item */

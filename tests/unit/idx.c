@@ -1,4 +1,4 @@
-/* IDX files: every type, gzip, large ones, and files that lie. */
+/* IDX files: every type, gzip, large ones, and malformed files. */
 #include "format/idx.h"
 #include "check.h"
 #include "core/shape.h"
@@ -157,7 +157,7 @@ TEST(many_packed)
     packed[one - 8] ^= 1; /* of the checksum */
     must_fail(packed, one, LK_EFORMAT);
     const size_t first = stored(plain, half, packed), two = first + stored(plain + half, size - half, packed + first);
-    assert_int_equal(parse(packed, two, &a), LK_OK); /* two parts, one behind the other */
+    assert_int_equal(parse(packed, two, &a), LK_OK); /* two parts, one after the other */
     assert_memory_equal(a.data, plain + MANY_HEADER, MANY);
     lki_array_free(&a);
 }

@@ -1,4 +1,4 @@
-/* Pictures: the reader is chosen by the first bytes, JPEG through its library, other sizes as TensorFlow makes them. */
+/* Pictures: the reader is chosen by the first bytes, JPEG through its library, resizing as in TensorFlow. */
 #include "format/image.h"
 #include "check.h"
 #include "format/png.h"

@@ -1,4 +1,4 @@
-/* JSON: what is read and refused, what is written and how, and that both undo each other. */
+/* JSON: valid and invalid text, what is written and how, and that reading and writing are inverse. */
 #include "format/json.h"
 #include "check.h"
 #include <float.h>

@@ -1,4 +1,4 @@
-/* Lanes against a model that counts row by row: where they begin, who owns them, which subtrees of the sum lie inside. */
+/* Lanes against a model that counts row by row: where they begin, which replica owns them, which subtrees of the sum are inside. */
 #include "lane/lanes.h"
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* Constructors of lists given NULL, too few or too many: an error and nothing else. */
+/* Constructors of lists with NULL, too few or too many items: an error and nothing else. */
 #include "check.h"
 #include "fit/hooks.h"
 #include <lockstep.h>

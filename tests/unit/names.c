@@ -1,4 +1,4 @@
-/* Texts of messages that are too long end at a word, and names that are not known bring those that are like them. */
+/* Messages that are too long end at a word, and unknown names are answered with similar ones. */
 #include "core/names.h"
 #include "check.h"
 #include "core/error.h"

@@ -1,4 +1,4 @@
-/* npy files: every type, order and version, the way back, and files that lie. */
+/* npy files: every type, order and version, read and written, and malformed files. */
 #include "format/npy.h"
 #include "check.h"
 #include "core/memory.h"

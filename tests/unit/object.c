@@ -1,4 +1,4 @@
-/* Who owns what, for how long: pools, steps, references, early frees. */
+/* Ownership and lifetimes: pools, steps, references, early frees. */
 #include "core/object.h"
 #include "check.h"
 #include <pthread.h>
@@ -112,7 +112,7 @@ TEST(references_outlive_owners)
         t = lki_retain(thing_new(1, LKI_LIVES_IN_POOL, NULL));
     }
     NONE_GONE();
-    lk_free(t);         /* nobody owns it any more */
+    lk_free(t);         /* it has no owner any more */
     lki_object_keep(t); /* nor does this find an owner */
     NONE_GONE();
     lki_drop(t);

@@ -1,4 +1,4 @@
-/* The graph of objects: there and back, TensorFlow's own, paths, and messages that lie. */
+/* The graph of objects: written and read, TensorFlow's own, paths, and malformed messages. */
 #include "format/object_graph.h"
 #include "check.h"
 #include "core/random.h"

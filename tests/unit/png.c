@@ -1,4 +1,4 @@
-/* PNG: written and read again, every kind of the standard, files of another program, files that lie. */
+/* PNG: written and read again, every kind in the standard, files of another program, malformed files. */
 #include "format/png.h"
 #include "check.h"
 #include "format/crc32.h"

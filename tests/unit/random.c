@@ -1,4 +1,4 @@
-/* Philox against the vectors of the Random123 distribution (kat_vectors, philox4x32-10), and what is made of its words. */
+/* Philox against the vectors of the Random123 distribution (kat_vectors, philox4x32-10), and the numbers made from its words. */
 #include "core/random.h"
 #include "check.h"
 #include "core/thread.h"

@@ -1,5 +1,5 @@
-/* Runtimes: what they are made with, which one is selected where, their memory, their hooks, the caller's own threads, and the end
- * of the library. Two of them at the same time: tests/dist/runtimes.c. */
+/* Runtimes: their options, which one is selected, their memory, their hooks, the caller's own threads, and the end of the library.
+ * Two of them at the same time: tests/dist/runtimes.c. */
 #define _GNU_SOURCE 1 /* sched_getcpu */
 #include "core/runtime.h"
 #include "check.h"

@@ -1,5 +1,5 @@
-/* safetensors files: every type, the way back, what the real library wrote, files that lie, and memory that ends.
- * tests/fault/hostile.c has more that lie. */
+/* safetensors files: every type, read and written, files of the real library, malformed files, and lack of memory.
+ * tests/fault/hostile.c has more malformed ones. */
 #include "format/safetensors.h"
 #include "check.h"
 #include "core/shape.h"

@@ -1,5 +1,5 @@
 /* Lanes, threads and seed: their defaults, their environment variables, the calls that do the same. The environment is read once,
- * so each variable is tried in a process of its own: this program again, which then prints its settings. */
+ * so each variable is tested in a separate process: this program again, which then prints its settings. */
 #include "check.h"
 #include "core/thread.h"
 #include <lockstep.h>

@@ -1,4 +1,4 @@
-/* The arithmetic of sizes: exact where the result fits, the most there is where it does not. */
+/* The arithmetic of sizes: exact if the result fits, else the largest value. */
 #include "core/size.h"
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* Sorted tables: there and back in blocks of all sizes, and files that lie. */
+/* Sorted tables: written and read in blocks of all sizes, and malformed files. */
 #include "format/table.h"
 #include "check.h"
 #include "format/crc32c.h"

@@ -1,5 +1,5 @@
-/* The barrier under stress (more threads than cores, naps at bad moments), teams of several sizes, fork, the floating-point
- * environment. A lost wake-up shows as a hang, which the alarm turns into a failure. */
+/* The barrier under stress (more threads than cores, sleeps at bad moments), teams of several sizes, fork, the floating-point
+ * environment. A lost wake-up causes a hang, which the alarm turns into a failure. */
 #include "check.h"
 #include "core/crew.h"
 #include <float.h>
@@ -26,7 +26,7 @@ static int limit_time(void **state)
 typedef struct meeting {
     lki_barrier barrier;
     int         rounds;
-    int         naps;        /* every so many rounds somebody comes late, so that the others fall asleep; 0: never */
+    int         naps;        /* every n-th round one thread is late, so that the others fall asleep; 0: never */
     int         at[MOST];    /* round each thread is in; plain ints, ordered by the barrier alone */
     int         differences; /* atomic */
 } meeting;

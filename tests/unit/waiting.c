@@ -1,4 +1,4 @@
-/* Those who wait until an object is built: told in order, once, and let go with it. */
+/* Objects that wait until another one is built: called in order, once, and dropped with it. */
 #include "core/waiting.h"
 #include "check.h"
 #include "core/error.h"
@@ -55,7 +55,7 @@ TEST(told_in_order_and_let_go)
     assert_int_equal(lki_waiters_tell(&w, told), LK_OK);
     assert_true(count == 3 && told[0] == 0 && told[1] == 1 && told[2] == 2);
     assert_int_equal(gone, 4);
-    assert_int_equal(lki_waiters_tell(&w, told), LK_OK); /* nobody */
+    assert_int_equal(lki_waiters_tell(&w, told), LK_OK); /* none */
     assert_int_equal(count, 3);
 }
 

@@ -1,4 +1,4 @@
-/* Protocol buffers on the wire: there and back, and messages that lie. */
+/* Protocol buffers on the wire: written and read, and malformed messages. */
 #include "format/wire.h"
 #include "check.h"
 #include <string.h>

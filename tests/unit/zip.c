@@ -1,4 +1,4 @@
-/* Zip files: stored and deflated members, checksums, and files that lie. */
+/* Zip files: stored and deflated members, checksums, and malformed files. */
 #include "format/zip.h"
 #include "check.h"
 #include "format/npy.h"

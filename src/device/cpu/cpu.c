@@ -32,8 +32,8 @@ static const lki_device_ops ops = {
 
 static lki_device cpus[LKI_MOST_CPU_DEVICES];
 static char       names[LKI_MOST_CPU_DEVICES][16];
-static int        count; /* atomic; those before it are filled in */
-static bool       fixed; /* the user said how many there are */
+static int        count; /* atomic; entries before it are initialised */
+static bool       fixed; /* the user set the number */
 LKI_MUTEX(lock);
 
 void lki_cpu_devices_raise(int wanted)

@@ -1,4 +1,4 @@
-/* Calls of CUDA's runtime: each one that fails is noted with its name, and with the kernel it was about, so that messages can say
+/* Calls of CUDA's runtime. A failed call is recorded with its name, and with the kernel it concerned, so that messages can name
  * them. */
 #ifndef LKI_DEVICE_CUDA_CALL_H
 #define LKI_DEVICE_CUDA_CALL_H
@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of this thread: what failed last, and the code of a launch that failed and that nobody has asked about (backend.h, failure()). */
+/* Of this thread: the last call that failed, and the code of a failed launch that has not been asked for yet (backend.h,
+ * failure()). */
 struct lki_cuda_failed {
     int  code;
     char what[200]; /* "cudaGraphLaunch" */
@@ -19,7 +20,7 @@ struct lki_cuda_failed {
 };
 inline thread_local lki_cuda_failed lki_cuda_last;
 
-/* A kernel's name as the source has it, without parentheses around it: for "%.*s". */
+/* A kernel's name as in the source, without the parentheses around it: for "%.*s". */
 #define LKI_CUDA_NAME(kernel) (int)strlen(kernel) - 2 * (*(kernel) == '('), (kernel) + (*(kernel) == '(')
 
 /* `call` is the source text of the call; `kernel` may be NULL. Returns e. */
@@ -35,7 +36,7 @@ static inline int lki_cuda_note(cudaError_t e, const char *call, const char *ker
     return (int)e;
 }
 
-/* A refusal of our own. */
+/* An error that this driver finds itself. */
 static inline int lki_cuda_refuse(cudaError_t e, const char *why)
 {
     lki_cuda_last.code = (int)e;
@@ -43,7 +44,7 @@ static inline int lki_cuda_refuse(cudaError_t e, const char *why)
     return (int)e;
 }
 
-/* Of the launches since the last call. */
+/* The error of the launches since the last call. */
 static inline int lki_cuda_launched()
 {
     const int code = lki_cuda_last.launch;

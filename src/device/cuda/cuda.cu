@@ -1,5 +1,5 @@
-/* CUDA cards as a backend. The runtime is linked in; the driver is found by it when the first function is called, so this object
- * can be opened where there is none. */
+/* CUDA cards as a backend. The CUDA runtime is linked in. It loads the driver library at the first call, so this object can also be
+ * opened on machines without CUDA. */
 #include "device/cuda/feed.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/physical.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A gather that waits comes first. */
+/* A deferred gather is launched first. */
 #define FLUSH(card)                                                                                                                \
     do {                                                                                                                           \
         const int code_ = lki_cuda_feed_flush(card);                                                                               \
@@ -43,7 +43,7 @@ int cuda_card(int i, lki_gpu_card *out)
     return 0;
 }
 
-/* The context is gone with these. */
+/* After these errors the CUDA context is unusable. */
 const char *cuda_lost(int code)
 {
     switch ((cudaError_t)code) {
@@ -82,7 +82,7 @@ int cuda_alloc(int card, size_t bytes, void **mem)
 
 int cuda_release(int card, void *mem)
 {
-    lki_cuda_feed_flush(card); /* memory of a lost card is given back all the same */
+    lki_cuda_feed_flush(card); /* memory of a lost card is released as well */
     TRY(cudaSetDevice(lki_cuda_physical(card)));
     TRY(cudaFree(mem));
     return 0;
@@ -109,18 +109,17 @@ int cuda_available(int card, size_t *bytes)
     return 0;
 }
 
-/* What the host writes goes through a ring of pinned pieces, so that nobody waits for the card before it has fallen a whole ring
- * behind. */
+/* What the host writes goes through a ring of pinned pieces: the host waits for the card only when the whole ring is in use. */
 enum { PIECES = 8, PIECE = 2 << 20 };
 
 struct ring {
     std::mutex  lock;
-    char       *piece[PIECES]; /* nullptr: not yet made */
+    char       *piece[PIECES]; /* nullptr: not made yet */
     cudaEvent_t sent[PIECES];
     int         next;
 } rings[LKI_GPU_MOST_CARDS];
 
-/* The next piece, when what was sent from it before has arrived. */
+/* The next piece, after the copy that used it before has arrived. */
 int next_piece(ring *r, int *out)
 {
     const int i = r->next;
@@ -197,7 +196,7 @@ int cuda_peer(int to, void *stream, void *dst, int from, void *from_stream, cons
     const int code = copy_after(to, stream, dst, from, from_stream, src, bytes, ready);
     cudaEventDestroy(ready);
     if (code) return code;
-    /* the source may be written or given away by its own stream as soon as this returns */
+    /* once this returns, the stream of the source may overwrite or free it */
     TRY(cudaStreamSynchronize((cudaStream_t)stream));
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Gathers that wait (feed.h). */
+/* Deferred gathers (feed.h). */
 #include "device/cuda/feed.h"
 #include "device/cuda/physical.h"
 #include "device/gpu/backend.h"
@@ -8,7 +8,7 @@ namespace
 
 struct feed {
     std::mutex      lock;
-    bool            waits, loaded; /* loaded: the card has the kernel */
+    bool            waits, loaded; /* loaded: the kernel is on the card */
     void           *stream;        /* of the card */
     lki_cuda_gather gather;
 } feeds[LKI_GPU_MOST_CARDS];
@@ -22,7 +22,7 @@ int launch_waiting(feed *f)
     return code;
 }
 
-/* What could go wrong goes wrong now, for whom it was made. */
+/* Load the kernel now, so that a failure is reported to the caller that asked for the gather. */
 int load(feed *f, const lki_gpu::kernel_info &k)
 {
     cudaFuncAttributes about;
@@ -66,7 +66,7 @@ int lki_cuda_feed_flush(int card)
 {
     feed                       *f = &feeds[card];
     std::lock_guard<std::mutex> held(f->lock);
-    TRY(cudaSetDevice(lki_cuda_physical(card))); /* also where none waits: whoever called launches kernels of this card next */
+    TRY(cudaSetDevice(lki_cuda_physical(card))); /* in any case: the caller launches kernels on this card next */
     return launch_waiting(f);
 }
 

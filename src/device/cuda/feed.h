@@ -1,11 +1,11 @@
-/* Gathers that wait for what follows them on their card. Before a captured graph it is cheaper to be its first node than a launch
- * of its own: from a kernel into a graph the card takes some microseconds, from node to node it does not.
+/* Gathers that are deferred until the next work of their card. As the first node of a captured graph a gather is cheaper than as a
+ * launch of its own: between a kernel and a graph the card needs some microseconds, between two nodes it does not.
  *
  * Invariants
- * 1. A card has at most one gather that waits. It is done before anything that was given to the stream after it: whoever gives it
- *    work has it launched first, or makes it a part of a graph, and nobody else gives work meanwhile.
- * 2. It waits with all it needs, numbers of rows included, until it was launched: where that fails everybody who comes is told
- *    so. */
+ *  1. A card has at most one deferred gather. It runs before any work that was submitted after it: the thread that submits work to
+ *     the card launches the gather first, or makes it part of a graph. Meanwhile no other thread submits work to the card.
+ *  2. A deferred gather keeps all its arguments, including row numbers, until it is launched. A launch that fails is an error of
+ *     the call that tried it, and the next call tries again. */
 #ifndef LKI_DEVICE_CUDA_FEED_H
 #define LKI_DEVICE_CUDA_FEED_H
 
@@ -18,14 +18,14 @@
 /* The kernels this driver is linked with, set before anything else is done (lki_gpu_driver). */
 extern const lki_gpu_kernels *lki_cuda_kernels;
 
-/* A launch by its description. */
+/* The arguments of a launch. */
 typedef struct lki_cuda_gather {
     lki_gpu::kernel_info what;
     dim3                 grid, block;
     alignas(16) char argument[4096];
 } lki_cuda_gather;
 
-/* What a graph node is made of; `argument` is room for one address, and must last as long as it is used. */
+/* The parameters of a graph node for it. `argument` is room for one address, and must exist as long as they are used. */
 static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void **argument)
 {
     cudaKernelNodeParams p = {};
@@ -39,15 +39,15 @@ static inline cudaKernelNodeParams lki_cuda_gather_node(lki_cuda_gather *g, void
 
 int lki_cuda_gather_launch(void *stream, lki_cuda_gather *g);
 
-int lki_cuda_feed_put(int card, void *stream, const lki_pick *rows); /* now, or to wait */
-int lki_cuda_feed_flush(int card);                                   /* none waits any more */
+int lki_cuda_feed_put(int card, void *stream, const lki_pick *rows); /* launch it now, or defer it */
+int lki_cuda_feed_flush(int card);                                   /* after this none is deferred */
 
-/* The gather that waits, if one does, is its holder's to launch. */
+/* Holds the card's deferred gather, if there is one, so that the holder can launch it. */
 struct lki_cuda_feed_held {
     explicit lki_cuda_feed_held(int card);
-    void launched(); /* it waits no more */
+    void launched(); /* the gather is no longer deferred */
 
-    lki_cuda_gather *gather; /* nullptr: none waits */
+    lki_cuda_gather *gather; /* nullptr: none is deferred */
 
   private:
     int                         card;

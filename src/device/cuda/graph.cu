@@ -1,13 +1,14 @@
-/* Graphs are captured by one stream; they are launched as they are, or with other arguments of some kernels.
+/* Graphs are captured on one stream. They are launched as captured, or with other arguments of some kernels.
  *
  * Invariants
- * 1. Every launch of a capture is kept here as well, by its call and its place in it, with its node and all it was launched with:
- *    nothing is read back from a graph, and nodes are never told from one another by their order, which CUDA does not promise.
- * 2. A variant notes some calls once more, on other addresses; nothing is launched. Each must make the launches it made before,
- *    with other arguments alone; else there is no variant.
- * 3. Arguments are set in the instantiated graph: launches before keep theirs, and nobody waits.
- * 4. Of a graph there may be two that run: as it was captured, and fed, with a gather that all others come after (feed.h).
- *    Each has the arguments of its own last launch. */
+ *  1. Every launch of a capture is also recorded here, under its call and its index in the call, with its node and all its
+ *     arguments. Nothing is read back from a graph, and nodes are not identified by their order in it, which CUDA does not
+ *     guarantee.
+ *  2. A variant records some calls again, with other addresses; nothing is launched. Each call must make the same launches as
+ *     before and may differ in arguments only; otherwise the variant is an error.
+ *  3. Arguments are set in the instantiated graph. Earlier launches keep theirs, and no thread waits.
+ *  4. A graph can have two instances: one as it was captured, and one that is fed, which begins with a gather that all other nodes
+ *     come after (feed.h). Each instance has the arguments of its own last launch. */
 #include "device/cuda/feed.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/physical.h"
@@ -22,7 +23,7 @@ namespace
 
 struct kept {
     lki_gpu::kernel_launch launch;
-    std::vector<char>      room; /* for its arguments */
+    std::vector<char>      room; /* memory for its arguments */
     std::vector<void *>    value;
 
     explicit kept(const lki_gpu::kernel_launch &l) : launch(l), room(0), value((size_t)l.what.count)
@@ -52,7 +53,7 @@ struct kept {
         return p;
     }
 
-    /* In all but arguments. */
+    /* Equal in everything except arguments. */
     bool is_like(const lki_gpu::kernel_launch &l) const
     {
         const lki_gpu::kernel_launch &o = launch;
@@ -73,14 +74,15 @@ struct change {
 
 /* ---- graphs ---- */
 
-/* One stream captures everything; before each call it is told what the call's work comes after, and after it what that work ended
- * in is noted: the nodes later calls come after. A call that launches nothing ends in what it came after. */
+/* One stream captures everything. Before each call the stream is set to the nodes that the call's work comes after; after the call
+ * the nodes its work ended in are recorded, for later calls that come after it. A call that launches nothing ends in the nodes it
+ * came after. */
 struct ending {
     std::vector<cudaGraphNode_t>   node;
-    std::vector<cudaGraphEdgeData> edge; /* of one that begins there */
+    std::vector<cudaGraphEdgeData> edge; /* of an edge that begins at that node */
 };
 
-typedef std::vector<std::vector<node>> calls; /* what each launched, in this order */
+typedef std::vector<std::vector<node>> calls; /* the launches of each call, in order */
 
 struct capture {
     cudaStream_t        stream;
@@ -90,31 +92,31 @@ struct capture {
 
 struct runnable {
     cudaGraphExec_t       run;   /* nullptr: there is none */
-    const struct variant *now;   /* whose arguments it has; nullptr: its own */
-    bool                  mixed; /* a failure left it with arguments of both: it is of no use any more */
+    const struct variant *now;   /* the variant whose arguments it has; nullptr: those it was captured with */
+    bool                  mixed; /* a failure left it with arguments of two variants: it is not used again */
 };
 
-/* Work of a capture that became a graph, and what it is launched as. */
+/* A capture that became a graph, and the instances that are launched. */
 struct captured {
     cudaGraph_t           plan;
     calls                 made;
     runnable              alone, fed;
     cudaGraphNode_t       feeder; /* the first node of `fed` */
-    bool                  unfed;  /* it cannot be fed */
-    const struct variant *wanted; /* by the next launch */
-    std::vector<change>   copies; /* what recopy() wants; none: as it was captured */
+    bool                  unfed;  /* it cannot have a fed instance */
+    const struct variant *wanted; /* for the next launch */
+    std::vector<change>   copies; /* from recopy(); empty: as it was captured */
 };
 
 struct variant {
     const captured     *of;
-    int                 call; /* that is noted once more; -1: none */
-    size_t              next; /* launch of it */
-    bool                all;  /* also launches with the arguments they were captured with */
-    int                 code; /* what was wrong first */
+    int                 call; /* the call that is being recorded again; -1: none */
+    size_t              next; /* the index of its next launch */
+    bool                all;  /* also apply launches whose arguments are those of the capture */
+    int                 code; /* the first error */
     std::vector<change> changes;
 };
 
-/* Who notes launches on this stream. */
+/* The capture or variant that records launches on this stream. */
 struct noting {
     void    *stream;
     capture *first;
@@ -181,7 +183,7 @@ void note_again(variant *v, int call)
     now = noting{v, nullptr, v};
 }
 
-/* The call that was noted once more made all its launches. */
+/* The call that was recorded again has made all its launches. */
 int end_again(variant *v)
 {
     now = noting{};
@@ -278,7 +280,7 @@ int lki_cuda_vary(int, void *graph, void *variant_)
 int lki_cuda_recopy(int, void *graph, int call, int count, const lki_gpu_piece *pieces)
 {
     captured *g = (captured *)graph;
-    variant   v = {g, -1, 0, true, 0, std::move(g->copies)}; /* all: a launch before may have set others */
+    variant   v = {g, -1, 0, true, 0, std::move(g->copies)}; /* all: an earlier launch may have set others */
     v.changes.clear();
     note_again(&v, call);
     lki_cuda_kernels->copy(&v, count, pieces);
@@ -306,7 +308,7 @@ bool changes(const variant *v, const node *n)
     return false;
 }
 
-/* To the arguments of the variant that is wanted. */
+/* Set the arguments of the variant for the next launch. */
 int change_variant(const captured *g, runnable *r)
 {
     const variant *v = g->wanted;
@@ -332,7 +334,8 @@ int launch_as(captured *g, runnable *r, void *stream)
     return 0;
 }
 
-/* The same graph once more, with a gather before everything. The one that runs alone does not notice what is added to its plan. */
+/* A second instance of the same graph, with a gather before all other nodes. The first instance is not affected by nodes that are
+ * added to the graph. */
 int make_fed(captured *g, lki_cuda_gather *gather)
 {
     void                        *argument;
@@ -349,7 +352,7 @@ int make_fed(captured *g, lki_cuda_gather *gather)
     return 0;
 }
 
-/* Can the graph begin with this gather? */
+/* Returns true if the graph can begin with this gather. */
 bool feed(captured *g, lki_cuda_gather *gather)
 {
     void                      *argument;
@@ -360,7 +363,7 @@ bool feed(captured *g, lki_cuda_gather *gather)
     return !g->unfed;
 }
 
-/* The gather before everything, in the graph or, where that cannot be, by itself. */
+/* Launch the graph with the gather as its first node or, where that is not possible, launch the gather alone first. */
 int launch_fed(captured *g, lki_cuda_feed_held *held, void *stream)
 {
     if (feed(g, held->gather) && !launch_as(g, &g->fed, stream)) return held->launched(), 0;

@@ -1,4 +1,4 @@
-/* Captured graphs of CUDA cards, as backend.h wants them, and of simulated ones (device/sim/runtime.h). */
+/* Captured graphs, as specified in backend.h, of CUDA cards and of simulated ones (device/sim/runtime.h). */
 #ifndef LKI_DEVICE_CUDA_GRAPH_H
 #define LKI_DEVICE_CUDA_GRAPH_H
 
@@ -16,8 +16,8 @@ int lki_cuda_launch(int card, void *stream, void *graph);
 int lki_cuda_release_graph(void *graph);
 int lki_cuda_release_variant(void *variant);
 
-/* For launch.cu, of each launch: is it only noted, by a variant? Else, when it has been made: note it, if this thread captures
- * it. */
+/* For launch.cu, before and after each launch: true if a variant only records it; else, after the launch, record it if this thread
+ * is capturing. */
 namespace lki_gpu
 {
 struct kernel_launch;

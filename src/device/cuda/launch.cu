@@ -1,8 +1,8 @@
 /* Launches (launch.h): within the limits of the card, or with a message that names the kernel and the limit.
  *
- * Invariant: what a kernel was allowed of shared memory is never taken back. A graph has launches of one kernel with more and with
- * less of it, and whoever sets arguments of the one later needs what that one was captured with: CUDA compares it with what the
- * kernel is allowed at that time. */
+ * Invariant: the shared memory that a kernel was allowed is never reduced. A graph can contain launches of one kernel with
+ * different sizes of shared memory. When arguments of such a launch are set, CUDA compares the size it was captured with to what
+ * the kernel is allowed at that time. */
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/physical.h"
@@ -14,7 +14,7 @@ namespace
 
 enum { UNASKED_SHARED = 48 << 10, MOST_ARGUMENTS = 4096, MOST_ARGUMENTS_SINCE_VOLTA = 32764 };
 
-/* What a card allows; the same for ever. */
+/* The limits of a card; they never change. */
 struct card_limits {
     size_t threads, shared, arguments, grid[3], block[3];
 };
@@ -36,7 +36,7 @@ card_limits limits_of(int device)
     return l;
 }
 
-/* Of the card this thread works for. */
+/* Of this thread's current card. */
 const card_limits &limits_here(int *device)
 {
     static std::mutex  lock;
@@ -73,7 +73,7 @@ int check(const lki_gpu::kernel_launch &l)
                   {"bytes of shared memory", l.shared, 0, most.shared}};
     for (const auto &x : limits) {
         char text[200];
-        if (!most.threads) break; /* the card does not answer: the launch will say why */
+        if (!most.threads) break; /* the card does not answer: the launch will report why */
         if (x.is >= x.least && x.is <= x.most) continue;
         snprintf(text, sizeof text, "the kernel %.*s cannot have %zu %s: the card allows %zu to %zu", LKI_CUDA_NAME(l.what.name),
                  x.is, x.what, x.least, x.most);
@@ -94,7 +94,7 @@ int launch(void *stream, const lki_gpu::kernel_launch &l)
 
 bool lki_gpu::give_shared(const void *function, const char *name, size_t bytes)
 {
-    static std::mutex          &lock = *new std::mutex; /* for ever: workers may be there when the process ends */
+    static std::mutex          &lock = *new std::mutex; /* never destroyed: workers may still run when the process ends */
     static auto                &given = *new std::map<std::pair<int, const void *>, size_t>;
     int                         device;
     const size_t                most = limits_here(&device).shared;

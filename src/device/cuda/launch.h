@@ -1,5 +1,5 @@
-/* A launch of a kernel, with its arguments by value: a kernel file describes it (kernel/gpu/base/gpu.h, LKI_LAUNCH), and submit()
- * launches it, or notes it in a graph (launch.cu). */
+/* A launch of a kernel, with its arguments by value. A kernel file describes it (kernel/gpu/base/gpu.h, LKI_LAUNCH), and submit()
+ * launches it, or records it in a graph (launch.cu). */
 #ifndef LKI_DEVICE_CUDA_LAUNCH_H
 #define LKI_DEVICE_CUDA_LAUNCH_H
 
@@ -17,12 +17,12 @@ namespace lki_gpu
 
 struct kernel_info {
     const void   *function;
-    const char   *name;  /* as the source has it */
-    int           count; /* of its arguments, at least one */
-    const size_t *bytes; /* of each */
+    const char   *name;  /* as in the source */
+    int           count; /* number of arguments, at least one */
+    const size_t *bytes; /* of each argument */
 #ifdef LKI_SIM
-    void (*run)(const void *function, void *const *value); /* one thread of it */
-    bool flat;                                             /* threads do not wait for each other */
+    void (*run)(const void *function, void *const *value); /* runs one thread of it */
+    bool flat;                                             /* its threads do not wait for each other */
 #endif
 };
 
@@ -30,13 +30,13 @@ struct kernel_launch {
     kernel_info what;
     dim3        grid, block;
     size_t      shared;
-    void      **value; /* of each argument */
+    void      **value; /* address of each argument */
 };
 
 void submit(void *stream, const kernel_launch &l);
 
-/* Before a launch with so much dynamic shared memory that a kernel must be allowed it. false: the card has not so much, and nothing
- * was done. */
+/* Before a launch with so much dynamic shared memory that CUDA requires a permission per kernel. false: the card has less, and
+ * nothing was done. */
 bool give_shared(const void *function, const char *name, size_t bytes);
 
 #ifdef LKI_SIM

@@ -1,14 +1,15 @@
 /* Links between CUDA cards: by NCCL, by copies from card to card, or by copies through the host.
  *
  * Invariants
- * 1. NCCL is never linked: its library is opened when somebody asks, LOCKSTEP_NCCL or libnccl.so.2. Of its header only what is
- *    used here is declared again, for version 2.17 and later.
- * 2. Communicators do not block: after each group their state is asked for until the work is on the streams, at most until a
- *    deadline. Whatever goes wrong, all ranks are aborted together.
- * 3. Copies are pulled by the card they go to, when an event says that what they read is there; no stream goes on before
- *    everybody has what it gave.
- * 4. What is begun beside the cards' work is on streams of the links' own, which wait for the cards' before it; the cards' wait for
- *    them after the next exchange. Through the host nothing goes beside: there is one place there for all bytes of an exchange. */
+ *  1. NCCL is never linked: its library, LOCKSTEP_NCCL or libnccl.so.2, is opened at the first use. The declarations used here are
+ *     repeated from its header, for version 2.17 and later.
+ *  2. Communicators do not block: after each group their state is polled until the work is on the streams, or until a deadline.
+ *     After any error all ranks are aborted together.
+ *  3. The card that receives bytes copies them, after an event that says that the source is written. A stream continues only after
+ *     all cards have copied what it sent.
+ *  4. What is begun beside the cards' work is on separate streams of the links, which wait for the cards' streams first; the cards'
+ *     streams wait for them after the next exchange. Through the host nothing runs beside: there is one staging area for all bytes
+ *     of an exchange. */
 #include "device/cuda/physical.h"
 #include "device/gpu/links.h"
 #include <chrono>
@@ -34,7 +35,7 @@ struct ncclUniqueId {
 };
 typedef int ncclResult_t; /* an enum there: 0 success, 7 in progress */
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_UNDEFINED = INT32_MIN, NCCL_VERSION_NEEDED = 21700 };
-struct ncclConfig_t { /* of 2.17: later libraries go by its size and version */
+struct ncclConfig_t { /* of 2.17: later libraries read its size and version */
     size_t       size;
     unsigned int magic, version;
     int          blocking, cgaClusterSize, minCTAs, maxCTAs;
@@ -116,18 +117,19 @@ const nccl *nccl_here()
 
 /* ---- links ---- */
 
-struct staging { /* pinned memory of the host that all of one exchange goes through */
+struct staging { /* pinned memory of the host; all bytes of an exchange pass through it */
     char  *mem;
     size_t bytes;
 };
 
 struct links {
     lki_gpu_way               way;
-    std::vector<int>          card;          /* as CUDA counts them: in tests some may be the same */
-    std::vector<cudaStream_t> stream, own;   /* own: made when they are needed first */
-    std::vector<cudaEvent_t>  ready, done;   /* by card: what it gives is there; it has taken what it wants */
-    std::vector<cudaEvent_t>  turn;          /* by card: of the stream that others wait for, from cards' to own or back */
-    bool                      begun = false; /* something is on streams of its own that cards' do not wait for yet */
+    std::vector<int>          card;          /* CUDA's numbers: in tests some may be equal */
+    std::vector<cudaStream_t> stream, own;   /* own: for work beside the cards' work; made at first use */
+    std::vector<cudaEvent_t>  ready, done;   /* by card: its source is written; it has copied what it receives */
+    std::vector<cudaEvent_t>  turn;          /* by card: recorded on the stream that others wait for, between the cards' streams and
+                                              * `own` */
+    bool                      begun = false; /* there is work on `own` that the cards' streams do not wait for yet */
     std::vector<ncclComm_t>   comm;
     staging                   host = {};
     double                    seconds;
@@ -138,17 +140,17 @@ struct links {
 
 typedef std::chrono::steady_clock clock;
 
-/* Codes of NCCL are told from those of CUDA by this. */
+/* Distinguishes codes of NCCL from those of CUDA. */
 enum { OF_NCCL = 1 << 20 };
 
-/* Ask until no communicator is at work on the host any more: then what was given to it is on its stream. */
+/* Poll until no communicator is working on the host any more: then its work is on its stream. */
 int settle(links *l)
 {
     const clock::time_point until = clock::now() + std::chrono::microseconds((int64_t)(l->seconds * 1e6));
     for (;;) {
         bool busy = false;
         for (size_t i = 0; i < l->comm.size(); i++) {
-            ncclComm_t   c = __atomic_load_n(&l->comm[i], __ATOMIC_ACQUIRE); /* given by a thread of NCCL while it begins */
+            ncclComm_t   c = __atomic_load_n(&l->comm[i], __ATOMIC_ACQUIRE); /* written by a thread of NCCL while it starts */
             ncclResult_t state = NCCL_IN_PROGRESS;
             ncclResult_t asked = c ? library.CommGetAsyncError(c, &state) : NCCL_SUCCESS;
             if (asked != NCCL_SUCCESS) state = asked;
@@ -189,7 +191,7 @@ int open_nccl(links *l, char *why)
             snprintf(why, LKI_LINKS_WHY, "several of the cards are one");
             return OF_NCCL;
         }
-    l->comm.assign(l->card.size(), nullptr); /* does not move from now on */
+    l->comm.assign(l->card.size(), nullptr); /* does not move after this */
     code = fine(l, n->GetUniqueId(&id));
     if (!code) code = fine(l, n->GroupStart());
     for (int i = 0; i < l->count() && !code; i++) {
@@ -258,9 +260,9 @@ int make_own_streams(links *l)
     return 0;
 }
 
-typedef std::vector<cudaStream_t> streams; /* by card: on which something is done */
+typedef std::vector<cudaStream_t> streams; /* by card: the stream to use */
 
-/* What these streams are given next waits for what those have been given. */
+/* Work that is put on `these` streams next waits for what is on `those` now. */
 int follow(links *l, const streams &these, const streams &those)
 {
     for (int i = 0; i < l->count(); i++) {
@@ -275,13 +277,13 @@ void links_close(void *opaque, int abort)
 {
     links *l = (links *)opaque;
     if (!abort)
-        for (int i = 0; i < l->count(); i++) /* nobody is at work any more */
+        for (int i = 0; i < l->count(); i++) /* all work is done */
             if (cudaSetDevice(l->card[i]) == cudaSuccess) {
                 cudaStreamSynchronize(l->stream[i]);
                 if (i < (int)l->own.size()) cudaStreamSynchronize(l->own[i]);
             }
-    abort_all(l);                               /* what is done cannot be cut short, and destroying would wait for all ranks */
-    if (l->begun) follow(l, l->stream, l->own); /* copies that are on their way */
+    abort_all(l);                               /* work on a stream cannot be cut short; ncclCommDestroy would wait for all ranks */
+    if (l->begun) follow(l, l->stream, l->own); /* copies that are still running */
     for (cudaStream_t s : l->own)
         cudaStreamDestroy(s);
     for (cudaEvent_t e : l->turn)
@@ -328,7 +330,7 @@ int wait_for_all(links *l, const streams &on, int i, const std::vector<cudaEvent
     return 0;
 }
 
-/* Everybody has recorded `events`, and waits for those of the others. */
+/* Record `events` on all cards; each card then waits for those of the others. */
 int meet(links *l, const streams &on, const std::vector<cudaEvent_t> &events)
 {
     for (int i = 0; i < l->count(); i++) {
@@ -342,7 +344,7 @@ int meet(links *l, const streams &on, const std::vector<cudaEvent_t> &events)
     return 0;
 }
 
-/* Card `to` takes `bytes` of card `from`: at once, or what that one left in the host's memory at `at`. */
+/* Card `to` copies `bytes` from card `from`: directly, or from the host's memory at `at`, where that card put them. */
 int pull(links *l, const streams &on, int to, void *dst, int from, const void *src, size_t at, size_t bytes)
 {
     TRY(cudaSetDevice(l->card[to]));
@@ -354,7 +356,7 @@ int pull(links *l, const streams &on, int to, void *dst, int from, const void *s
     return 0;
 }
 
-/* What a card gives, and how much of it each card takes, from byte `card` * step on. */
+/* What a card sends, and how much of it each card receives, from byte `card` * step on. */
 struct share {
     size_t given, step;
 };
@@ -364,7 +366,7 @@ share share_of(const links *l, const lki_gpu_transfer *t)
     return t->kind == LKI_SEND_SWAP ? share{t->bytes * l->card.size(), t->bytes} : share{t->bytes, 0};
 }
 
-/* Pinned memory of the host for all that is given. */
+/* Pinned memory of the host for all bytes that are sent. */
 int make_room(links *l, size_t bytes)
 {
     if (l->host.bytes >= bytes) return 0;
@@ -379,8 +381,8 @@ int make_room(links *l, size_t bytes)
     return 0;
 }
 
-/* Through the host: everybody leaves its bytes there, transfer by transfer, card by card. What was there before has been taken,
- * for all have met since. */
+/* Through the host: all cards copy their bytes to the staging area, transfer by transfer, card by card. Its former content has been
+ * read, because all cards have waited for each other since. */
 int leave(links *l, int count, const lki_gpu_transfer *transfers)
 {
     size_t total = 0, at = 0;
@@ -398,14 +400,14 @@ int leave(links *l, int count, const lki_gpu_transfer *transfers)
     return 0;
 }
 
-/* Everybody takes its share of one transfer, which lies from byte `at` on in the host's memory. */
+/* Each card copies what it receives in one transfer, which begins at byte `at` of the host's memory. */
 int take(links *l, const streams &on, const lki_gpu_transfer *t, size_t at)
 {
     const share s = share_of(l, t);
     int         code = t->kind == LKI_SEND_SUM ? (int)cudaErrorNotSupported : 0;
     for (int to = 0; to < l->count() && t->bytes && !code; to++)
         for (int k = 0; k < l->count() && !code; k++) {
-            const int    from = (to + k) % l->count(); /* not all from the same card at once */
+            const int    from = (to + k) % l->count(); /* so that not all cards read from the same card at once */
             const size_t skip = s.step * (size_t)to;
             code = pull(l, on, to, (char *)t->dst[to] + t->bytes * (size_t)from, from, (const char *)t->src[from] + skip,
                         at + s.given * (size_t)from + skip, t->bytes);
@@ -427,7 +429,7 @@ int copy_all(links *l, const streams &on, int count, const lki_gpu_transfer *tra
 
 /* ---- by NCCL ---- */
 
-/* What rank i does of one transfer, within a group. */
+/* The calls of rank i for one transfer, within a group. */
 int give(links *l, const streams &on, int i, const lki_gpu_transfer *t)
 {
     ncclComm_t         comm = l->comm[(size_t)i];

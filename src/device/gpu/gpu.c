@@ -20,7 +20,7 @@ enum { PEER_UNKNOWN, PEER_GOOD, PEER_BROKEN };
 
 typedef lki_gpu_state card;
 
-typedef struct logical { /* beside its device: what a logical GPU may take of its card */
+typedef struct logical { /* beside its device: how much of its card's memory a logical GPU may use */
     lki_device device;
     char       name[16];
     size_t     used, limit;
@@ -56,7 +56,7 @@ static void lose(card *c, const char *what, int code)
 
 static bool is_lost(const card *c) { return __atomic_load_n(&c->lost, __ATOMIC_ACQUIRE); }
 
-/* Work is done after it was given, so that what found the error need not be what caused it. */
+/* Work runs after the call that submitted it, so the call that sees an error need not be the one that caused it. */
 static void lost_words(const lki_device *d, char text[LKI_GPU_WORDS])
 {
     const card            *c = card_of(d);
@@ -93,7 +93,7 @@ lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
 
 /* ---- memory ---- */
 
-/* From SMALLEST on, in units of which that has four. */
+/* From SMALLEST on, in four classes per power of two. */
 static int class_of(size_t bytes, size_t *size)
 {
     const size_t unit = SMALLEST / 4;
@@ -127,7 +127,7 @@ lk_status lki_gpu_open(lki_device *d)
     return lki_gpu_check(d, "the card cannot be opened", code);
 }
 
-/* With the lock held: give back what waits for use, so that a block of another size may fit. */
+/* With the lock held: release kept blocks to the card, so that a block of another size may fit. */
 static void trim(card *c)
 {
     c->line.backend->sync(c->line.card, c->line.stream);
@@ -137,8 +137,8 @@ static void trim(card *c)
     c->kept = 0;
 }
 
-/* With the lock held, after trim(): what is made at need goes, until it is needed again. No work is left whose error could be told:
- * plans and tensors it was for are gone. */
+/* With the lock held, after trim(): free the tables that are made at need; the next use makes them again. No error can be lost:
+ * plans and tensors of the remaining work are gone. */
 static void clear_tables(card *c)
 {
     const lki_gpu_backend *b = c->line.backend;
@@ -166,7 +166,7 @@ int64_t lki_gpu_trim(bool all)
     return bytes;
 }
 
-/* `code` is what the card said; 0: it was not asked. */
+/* `code` is the card's answer; 0: the card was not asked. */
 static lk_status no_room(const lki_device *d, size_t bytes, int code)
 {
     const lki_gpu_backend *b = card_of(d)->line.backend;
@@ -232,7 +232,7 @@ static void gpu_release(lki_device *d, void *mem, size_t bytes)
         c->line.backend->release(c->line.card, mem); /* the list could not grow */
     }
     lki_mutex_give(&c->lock);
-    lk_clear_error(); /* that of the list */
+    lk_clear_error(); /* the error of the list */
     if (before.code != LK_OK) lki_error_put(&before);
 }
 
@@ -274,7 +274,7 @@ static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t byt
     return LK_OK;
 }
 
-/* Do copies from that card really carry bytes? Tried once, with a few. */
+/* Try once, with a few bytes, whether copies from that card arrive. */
 static int try_peer(const lki_gpu_line *to, const lki_gpu_line *from, bool *good)
 {
     const lki_gpu_backend *b = to->backend;
@@ -312,7 +312,7 @@ static bool peer_works(lki_device *d, lki_device *from)
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_GOOD;
 }
 
-/* Which of two cards failed? Where one is lost, whoever asks it anything hears of it. */
+/* Find out which of two cards failed: on a lost card any call reports the loss. */
 static lk_status check_peer(lki_device *d, lki_device *from, int code)
 {
     const lki_gpu_line *f = &card_of(from)->line;
@@ -335,7 +335,7 @@ static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void
     return status;
 }
 
-/* ---- what not every device can do ---- */
+/* ---- optional functions ---- */
 
 static size_t gpu_room(lki_device *d)
 {

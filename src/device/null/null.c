@@ -1,5 +1,5 @@
 /* A device without arithmetic: memory is real and zeroed, ops check their operands and compute nothing. Everything above the
- * kernels can be tested on it, and timed without them. */
+ * kernels can be tested on it, and can be timed without kernels. */
 #include "core/memory.h"
 #include "device/device.h"
 #include <string.h>

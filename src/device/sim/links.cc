@@ -1,10 +1,8 @@
-/* Links between simulated cards: copies within the host's memory, done at once. What can go wrong between cards can be asked for:
+/* Links between simulated cards: copies within the host's memory, done at once. Environment variables simulate failures:
  *
  *     LOCKSTEP_SIM_NCCL=on       there is an NCCL (else there is none, as on most machines)
- *     LOCKSTEP_SIM_PEER=broken   copies from card to card carry nothing, and nobody says so; =none: no card reaches another one's
- *     memory
- *     LOCKSTEP_SIM_LINK=fail:n   exchange n, counted from 1 after that of the self-test, carries nothing, and check() tells of it
- *     later
+ *     LOCKSTEP_SIM_PEER=broken   copies from card to card carry nothing, without an error; =none: no card reaches another's memory
+ *     LOCKSTEP_SIM_LINK=fail:n   exchange n, counted from 1 after that of the self-test, carries nothing; check() reports it later
  *     LOCKSTEP_SIM_LINK=hang:n   ... and the last card is never idle again, until the links are aborted */
 #include "device/sim/links.h"
 #include <cerrno>
@@ -27,7 +25,7 @@ struct links {
         int                     count;
         const lki_gpu_transfer *transfers;
     };
-    std::vector<begun> late; /* that were begun and wait for the next */
+    std::vector<begun> late; /* begun, and to be done with the next exchange */
 };
 
 bool any_lost(const links *l)
@@ -44,7 +42,7 @@ bool setting(const char *name, const char *value)
     return text && !strcmp(text, value);
 }
 
-/* Of LOCKSTEP_SIM_LINK=word:n; 0: it does not say so. */
+/* Of LOCKSTEP_SIM_LINK=word:n; 0: it has another value. */
 int number_of(const char *word)
 {
     const char  *text = getenv("LOCKSTEP_SIM_LINK");
@@ -67,7 +65,7 @@ int links_open(lki_gpu_way way, int count, const int *cards, void *const *, doub
     return 0;
 }
 
-/* Does this exchange carry anything? */
+/* True if this exchange carries bytes. */
 bool carries(links *l)
 {
     const int n = ++l->exchanges - 1; /* the first one is the self-test */
@@ -79,7 +77,7 @@ bool carries(links *l)
 template <typename T> void add_all(const links *l, const lki_gpu_transfer *t)
 {
     std::vector<T> sum(t->bytes / sizeof(T));
-    for (int i = l->count - 1; i >= 0; i--) /* not the order of the tree */
+    for (int i = l->count - 1; i >= 0; i--) /* not in the order of the tree */
         for (size_t k = 0; k < sum.size(); k++)
             sum[k] += ((const T *)t->src[i])[k];
     for (int i = 0; i < l->count; i++)
@@ -127,7 +125,7 @@ int links_exchange(void *opaque, int count, const lki_gpu_transfer *transfers)
     return code ? code : send_all(l, count, transfers);
 }
 
-/* As late as may be, or as early: in turn, for either may hide what the other shows. */
+/* As late as possible and as early as possible, alternately: each of the two can hide errors that the other shows. */
 int links_begin(void *opaque, int count, const lki_gpu_transfer *transfers)
 {
     links *l = (links *)opaque;
@@ -147,8 +145,8 @@ int links_idle(void *opaque, int i)
 {
     links *l = (links *)opaque;
     end_begun(l);
-    if (any_lost(l)) return -lki_sim_lost(l->card[i]);      /* the others wait for what it should send */
-    return !((l->hangs || l->failed) && i == l->count - 1); /* who waits for bytes that do not come */
+    if (any_lost(l)) return -lki_sim_lost(l->card[i]);      /* the others wait for what this card should send */
+    return !((l->hangs || l->failed) && i == l->count - 1); /* a card that waits for bytes that do not arrive */
 }
 
 void links_close(void *l, int) { delete (links *)l; }

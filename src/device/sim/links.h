@@ -1,4 +1,4 @@
-/* What links between simulated cards (links.cc) and the backend (sim.cc) must know of each other. */
+/* What links between simulated cards (links.cc) and the backend (sim.cc) share. */
 #ifndef LKI_DEVICE_SIM_LINKS_H
 #define LKI_DEVICE_SIM_LINKS_H
 

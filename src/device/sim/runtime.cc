@@ -24,13 +24,13 @@ enum {
 
 struct known {
     lki_gpu::kernel_info kernel;
-    size_t               shared; /* what it is allowed */
+    size_t               shared; /* dynamic shared memory that it is allowed */
 };
 
 std::mutex                    lock;
 std::map<const void *, known> kernels;
 
-/* Bytes that a block may have. */
+/* Bytes of shared memory that a block may have. */
 size_t most_shared()
 {
     const char *text = getenv("LOCKSTEP_SIM_SHARED");
@@ -119,7 +119,7 @@ uint64_t random_word()
 struct lki_sim_node {
     work                         what;
     std::vector<cudaGraphNode_t> after;
-    size_t                       number; /* in its graph */
+    size_t                       number; /* its index in the graph */
 };
 
 struct lki_sim_graph {
@@ -127,16 +127,16 @@ struct lki_sim_graph {
 };
 
 struct lki_sim_stream {
-    cudaGraph_t                    captures; /* nullptr: it does not */
+    cudaGraph_t                    captures; /* nullptr: it is not capturing */
     std::vector<cudaGraphNode_t>   last;
     std::vector<cudaGraphEdgeData> edges;
 };
 
 struct lki_sim_exec {
     cudaGraph_t                      of;
-    std::vector<work>                work_of; /* by node, of those there were */
-    std::vector<std::vector<size_t>> next;    /* by node: who comes after it */
-    std::vector<int>                 waits;   /* by node: for how many */
+    std::vector<work>                work_of; /* by node; deleted nodes included */
+    std::vector<std::vector<size_t>> next;    /* by node: the nodes that come after it */
+    std::vector<int>                 waits;   /* by node: how many nodes it waits for */
 };
 
 /* ---- calls ---- */
@@ -336,7 +336,7 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
     return cudaSuccess;
 }
 
-/* One of those that can run now, any of them: who counts on more than was said gets other bits. */
+/* Run any of the nodes that are ready: code that relies on more order than it declared gets different bits. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t)
 {
     std::vector<int>    waits = exec->waits;

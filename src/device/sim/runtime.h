@@ -1,11 +1,11 @@
 /* The calls of CUDA's runtime that launches and graphs need, for simulated cards: the code that captures, changes and launches
  * graphs (device/cuda/graph.cu) is the same for both. Codes are those of errno.h.
  *
- * What is stricter than a card
- * 1. A launch, a node that is added and arguments that are set must keep within all limits: threads, blocks, bytes of arguments,
- *    and dynamic shared memory within what the kernel was last allowed (cudaFuncSetAttribute), as CUDA documents it.
- * 2. Where CUDA promises no order, of nodes that run or that are listed, there is another one each time.
- * 3. Nodes keep the arguments they were given, and only those; a node must belong to the graph that was instantiated. */
+ * Where this is stricter than a card
+ *  1. A launch, a node that is added and arguments that are set must keep within all limits: threads, blocks, bytes of arguments,
+ *     and dynamic shared memory within what the kernel was last allowed (cudaFuncSetAttribute), as CUDA documents it.
+ *  2. Where CUDA guarantees no order, of nodes that run or that are listed, the order is different each time.
+ *  3. Nodes keep the arguments they were given, and only those; a node must belong to the graph that was instantiated. */
 #ifndef LKI_DEVICE_SIM_RUNTIME_H
 #define LKI_DEVICE_SIM_RUNTIME_H
 

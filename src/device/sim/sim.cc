@@ -2,9 +2,9 @@
  * run one after the other, their threads as fibers (device/sim/sim.h). LOCKSTEP_GPU_SIM says how many cards there are;
  * LOCKSTEP_GPU_SIM_MEMORY how many bytes each has.
  *
- *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and
- *                                  whoever asks next is told
- *     LOCKSTEP_SIM_KERNEL=late:n   ... and nobody is told before somebody waits for the card, as with real ones */
+ *     LOCKSTEP_SIM_KERNEL=now:n    launch n, counted from 1 when this is set, writes where it must not: its card is lost, and the
+ *                                  next call for it fails
+ *     LOCKSTEP_SIM_KERNEL=late:n   ... and calls fail only after a thread has waited for the card, as with real ones */
 #include "device/cuda/feed.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
@@ -39,7 +39,7 @@ struct context {
     void *sp;
 };
 
-/* Keep what a call must keep, change stacks, go on there. */
+/* Save the registers that a call must preserve, change stacks, continue there. */
 extern "C" void lki_sim_switch(context *from, const context *to);
 #if defined(__x86_64__)
 __asm__(".text\n.globl lki_sim_switch\n.hidden lki_sim_switch\n.type lki_sim_switch, @function\nlki_sim_switch:\n"
@@ -66,13 +66,13 @@ struct machine {
     std::recursive_mutex         lock; /* one kernel at a time */
     fiber                        fibers[MOST_THREADS];
     int                          count;
-    int                          running = SCHEDULER, before = SCHEDULER; /* who runs, and who ran before */
+    int                          running = SCHEDULER, before = SCHEDULER; /* the fiber that runs, and the one that ran before */
     context                      scheduler;
     const std::function<void()> *kernel;
     alignas(64) char shared[SHARED];
     alignas(16) char exchange[MOST_THREADS * 16];
-    int         failed;       /* what was wrong with a kernel since somebody asked */
-    const void *stack_bottom; /* of the scheduler, for sanitizers */
+    int         failed;       /* the first error of a kernel since the last query */
+    const void *stack_bottom; /* the scheduler's stack, for sanitizers */
     size_t      stack_size;
 } sim;
 
@@ -99,7 +99,7 @@ void enter_stack(void *fake)
 
 context *context_of(int i) { return i == SCHEDULER ? &sim.scheduler : &sim.fibers[i].at; }
 
-/* Returns when this one is gone on in, which one that has ended never is. */
+/* Returns when this fiber is resumed; a fiber that has ended never is. */
 void go_on_in(int to, bool ended)
 {
     void *fake = nullptr;
@@ -111,7 +111,7 @@ void go_on_in(int to, bool ended)
     enter_stack(fake);
 }
 
-/* The next fiber that can go on does; behind the last one the scheduler. */
+/* Resume the next fiber that can run; after the last one, the scheduler. */
 void pass_on(state why)
 {
     int next = sim.running;
@@ -130,7 +130,8 @@ void fiber_main()
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Of the fiber before. Functions that returned have cleared theirs; what ended it, and a kernel that was given up, have not. */
+/* Of the previous fiber. Functions that returned have unpoisoned their frames; the function that ended the fiber, and a kernel that
+ * was given up, have not. */
 void forget_frames(const fiber *f)
 {
     const size_t left = f->now == ENDED ? OUTERMOST : STACK;
@@ -153,10 +154,10 @@ bool prepare_fiber(int i)
     f->thread.x = (unsigned)i % blockDim.x;
     f->thread.y = (unsigned)i / blockDim.x % blockDim.y;
     f->thread.z = (unsigned)i / blockDim.x / blockDim.y;
-    const int colour = i * 5 % 128 * 64; /* stacks that all begin at the same place of a page would share few lines of the cache */
+    const int colour = i * 5 % 128 * 64; /* stacks that all begin at the same offset in a page would share few cache lines */
 #if defined(__x86_64__)
     void **top = (void **)(f->stack + STACK - 64 - colour);
-    *--top = nullptr; /* where fiber_main would return to: it does not; and the stack is aligned as after a call */
+    *--top = nullptr; /* the return address of fiber_main, which does not return; it also aligns the stack as after a call */
     *--top = (void *)fiber_main;
     for (int r = 0; r < 6; r++)
         *--top = nullptr;
@@ -170,7 +171,7 @@ bool prepare_fiber(int i)
     return true;
 }
 
-/* Let those go on who all wait for the same thing; false: nobody is left. */
+/* Resume fibers that all wait for the same thing; false: none is left. */
 bool release()
 {
     bool moved = false;
@@ -194,7 +195,7 @@ bool release()
             if (sim.fibers[i].now == WAITS_FOR_BLOCK) sim.fibers[i].now = READY;
         moved = true;
     }
-    if (!moved) sim.failed = EDEADLK; /* a card would hang */
+    if (!moved) sim.failed = EDEADLK; /* a real card would hang */
     return moved;
 }
 
@@ -220,7 +221,7 @@ void run_flat(const std::function<void()> &kernel)
                 kernel();
 }
 
-/* While it lives subnormal numbers are zeros, as kernels are compiled for cards. */
+/* While it exists subnormal numbers are flushed to zero, as kernels compiled for cards do. */
 struct flushed {
 #if defined(__x86_64__)
     unsigned before = __builtin_ia32_stmxcsr();
@@ -233,7 +234,7 @@ struct flushed {
 
 /* LOCKSTEP_SIM_KERNEL, for the launch of a kernel; with the lock held. */
 enum harm { NO_HARM, TOLD_LATE, TOLD_NOW };
-thread_local harm done; /* by this thread's last launch; to which card is known when somebody asks about it */
+thread_local harm done; /* by this thread's last launch; which card it was is known at the next query of that card */
 
 harm harm_asked()
 {
@@ -269,10 +270,10 @@ void run_kernel(dim3 grid, dim3 block, bool flat, const std::function<void()> &k
 
 struct card {
     size_t           used, room;
-    std::atomic<int> harm;                       /* an enum harm; TOLD_LATE becomes TOLD_NOW when somebody waits */
-} *const cards = new card[LKI_GPU_MOST_CARDS](); /* for ever: workers may be there when the process ends */
+    std::atomic<int> harm;                       /* an enum harm; TOLD_LATE becomes TOLD_NOW when a thread waits for the card */
+} *const cards = new card[LKI_GPU_MOST_CARDS](); /* never destroyed: workers may still run when the process ends */
 
-/* Of a call that need not wait for the card. */
+/* The loss as seen by a call that does not wait for the card. */
 int known_loss(int i)
 {
     if (done) cards[i].harm = done;
@@ -280,7 +281,7 @@ int known_loss(int i)
     return cards[i].harm == TOLD_NOW ? EFAULT : 0;
 }
 
-/* Of one that does. */
+/* The loss as seen by a call that does. */
 int loss(int i)
 {
     known_loss(i);
@@ -334,7 +335,7 @@ int sim_alloc(int i, size_t bytes, void **mem)
     if (cards[i].used + bytes > cards[i].room) return ENOMEM;
     block *b = (block *)aligned_alloc(64, sizeof(block) + (bytes + 63) / 64 * 64);
     if (!b) return ENOMEM;
-    memset((void *)(b + 1), 0xa5, bytes); /* nobody may count on zeros */
+    memset((void *)(b + 1), 0xa5, bytes); /* no code may rely on zeros */
     b->bytes = bytes;
     cards[i].used += bytes;
     *mem = b + 1;

@@ -1,13 +1,13 @@
-/* CUDA's words for the host's compiler: kernels of this folder run on the CPU, block after block, so that they can be tested,
- * debugged and sanitised where there is no card. Threads of a block are fibers on one host thread; a barrier or a shuffle passes
- * control on. Not for speed.
+/* CUDA's words for the host's compiler: kernels of kernel/gpu run on the CPU, block after block, so that they can be tested,
+ * debugged and sanitised on machines without a card. Threads of a block are fibers on one host thread; a barrier or a shuffle
+ * switches to the next fiber. Not for speed.
  *
  * Invariants
- * 1. One kernel runs at a time in the process (a lock), so `__shared__` variables, and those that say which
- *    thread of the kernel runs, can be static.
- * 2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they go
- *    on; when nobody can go on, the kernel is wrong, where a card would hang, and the backend says so.
- * 3. Launches, limits and graphs are those of CUDA (runtime.h). */
+ *  1. One kernel runs at a time in the process (a lock), so `__shared__` variables, and those that say which thread of the kernel
+ *     runs, can be static.
+ *  2. A fiber runs until it waits for its block, waits for its warp, or ends. When all live fibers of a block (warp) wait, they are
+ *     resumed. When no fiber can be resumed, the kernel is wrong: a card would hang, and the backend returns an error.
+ *  3. Launches, limits and graphs are those of CUDA (runtime.h). */
 #ifndef LKI_DEVICE_SIM_SIM_H
 #define LKI_DEVICE_SIM_SIM_H
 
@@ -47,7 +47,7 @@ enum { warpSize = 32 };
 
 namespace lki_sim
 {
-void  run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread); /* a kernel, now */
+void  run(dim3 grid, dim3 block, bool flat, const std::function<void()> &thread); /* runs a kernel to its end */
 void  wait_block();
 void  wait_warp();
 void *dynamic_shared();
@@ -72,7 +72,7 @@ template <typename T> static inline T lki_sim_shuffle(T value, unsigned from)
     return other;
 }
 
-/* `width` as in CUDA: a power of two, the warp falls into parts of so many lanes. */
+/* `width` as in CUDA: a power of two; the warp is divided into parts of `width` lanes. */
 template <typename T> static inline T __shfl_sync(unsigned, T value, int from, int width = 32)
 {
     const unsigned lane = lki_sim_lane();

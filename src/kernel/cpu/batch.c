@@ -1,10 +1,9 @@
 /* Batch normalisation for f32.
  *
- * Operands are rows of channels. A vector has sixteen channels of a row, and runs down a block of rows that stays in the
- * first-level cache before the next sixteen channels of the block have their turn, so that every operand is read from memory once
- * and in order.
+ * Operands are rows of channels. A vector has sixteen channels of a row. It processes a block of rows that stays in the first-level
+ * cache; then the next sixteen channels of the same block follow. So every operand is read from memory once and in order.
  *
- * Sums keep the order of ref/batch.inc: one accumulator in double per channel, lane after lane, and the lane sums up the tree. */
+ * Sums have the order of ref/batch.inc: one accumulator in double per channel, lane after lane, and the lane sums up the tree. */
 #include "kernel/batch.h"
 #include "kernel/cpu/vec.h"
 #include "kernel/register.h"
@@ -15,8 +14,8 @@ enum { BLOCK = 2048, LANE_DEPTH = 11 }; /* floats of an operand in a block; open
 
 typedef struct operands {
     const float *x, *dy, *center;
-    const float *pair;  /* scale and shift: of the result, or of what the relu in between looked at */
-    const float *scale; /* batch_grad_x: what dy is multiplied by; `back` then is the pair of x */
+    const float *pair;  /* scale and shift: of the result, or of the operand of the relu in between */
+    const float *scale; /* batch_grad_x: the factor of dy; `back` then is the pair of x */
     const float *back;
     float       *dst;
     int64_t      C;
@@ -30,7 +29,7 @@ ALWAYS void put(float *p, vec a, int64_t n, const int FULL)
     else vec_store_part(p, a, n);
 }
 
-/* Sixteen channels from c on (n of them there are), rows from <= r < to: fn for each kind of group. */
+/* Sixteen channels from c on (or n, if fewer), rows from <= r < to: fn for each kind of group. */
 #define EACH_GROUP(o, from, to, ...)                                                                                               \
     for (int64_t block = lki_max(1, BLOCK / lki_max(1, (o)->C)), r = (from), end; r < (to); r = end) {                             \
         end = lki_min(r + block, (to));                                                                                            \
@@ -83,7 +82,7 @@ typedef void sums_fn(const operands *o, int64_t from, int64_t to, double *first,
 
 static int64_t padded(const lki_args *a) { return lki_round_up(lki_channels(a->src[0].shape), VEC); }
 
-/* The sums at hand, and those of finished subtrees. */
+/* The current sums, and those of complete subtrees. */
 static size_t sums_scratch(const lki_args *a) { return (size_t)(2 * padded(a) * (LANE_DEPTH + 1)) * sizeof(double); }
 
 static void sum_lanes(const lki_args *a, const operands *o, sums_fn *fn)
@@ -95,7 +94,7 @@ static void sum_lanes(const lki_args *a, const operands *o, sums_fn *fn)
     for (int lane = 0; lane < lanes->count; lane++) {
         memset(acc, 0, (size_t)(2 * P) * sizeof *acc);
         fn(o, lanes->bound[lane] * entry, lanes->bound[lane + 1] * entry, acc, acc + P);
-        for (int k = lane; k & 1; k >>= 1, acc -= 2 * P) /* a finished subtree lies before this one */
+        for (int k = lane; k & 1; k >>= 1, acc -= 2 * P) /* a complete subtree is before this one */
             for (int64_t i = 0; i < 2 * P; i++)
                 acc[i - 2 * P] = acc[i - 2 * P] + acc[i];
         acc += 2 * P;

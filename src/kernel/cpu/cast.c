@@ -1,9 +1,8 @@
-/* cast to and from f32: the pairs that training moves much data through. All other pairs stay with
- * ref/cast.c.
+/* cast to and from f32: the pairs with which training moves much data. All other pairs are in ref/cast.c.
  *
- * Eight at a time, the last few from a copy. Every conversion is one rounded operation, as in the reference. To integers the
- * processor answers with the lowest one when a number does not fit; that is put right. Kernels run with FTZ and DAZ: on the way to
- * bf16 a subnormal is zero. dst may be src where the sizes are equal. */
+ * Eight at a time; the last few are copied to a buffer first. Every conversion is one rounded operation, as in the reference. In
+ * conversions to integers the processor returns the lowest integer if a number does not fit; that is corrected. Kernels run with
+ * FTZ and DAZ: in conversions to bf16 a subnormal is zero. dst may be src if the sizes are equal. */
 #include "kernel/cpu/vec.h"
 #include "kernel/register.h"
 
@@ -80,7 +79,7 @@ static inline void f32_to_f16_eight(const float *from, uint16_t *to)
     store_16(to, _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* Rounded to nearest even as bits: half of what is cut off less one, and one more when what stays is odd. */
+/* Rounds the bits to nearest even: adds half of the dropped part minus one, and one more if the kept part is odd. */
 static inline void f32_to_bf16_eight(const float *from, uint16_t *to)
 {
     __m256i x = load_32(from), size = _mm256_and_si256(x, _mm256_set1_epi32(0x7fffffff)), top = _mm256_srli_epi32(x, 16);
@@ -99,7 +98,7 @@ static inline void f32_to_bool_eight(const float *from, uint8_t *to)
     _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(words, words));
 }
 
-/* The lowest integer with all bits turned is the highest. */
+/* The lowest integer with all bits inverted is the highest. */
 static inline void f32_to_i32_eight(const float *from, int32_t *to)
 {
     __m256  x = _mm256_loadu_ps(from);

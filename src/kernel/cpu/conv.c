@@ -1,13 +1,14 @@
 /* conv2d and conv2d_grad_x with tiles (products.h): results are pixels x channels, and a chain runs over taps and source channels.
  *
  * Order of summation: one chain per result. Forward: kh, kw, in, all ascending. Data gradient: output row, output column, out
- * channel; that is a convolution of dy with the taps in descending order (window.h) and their matrices turned, so both are one
+ * channel; that is a convolution of dy with the taps in descending order (window.h) and their matrices transposed, so both are one
  * routine here. Cells outside the image are left out by giving each run of pixels its own taps, not by adding zeros.
  *
- * Shapes that are WINOGRAD (winograd.h) have another definition and go through winograd.inc.
+ * Shapes that are WINOGRAD (winograd.h) have another definition and are computed in winograd.inc.
  *
- * Ways: a tile of any pixels of a run, also from different rows and images; thin.inc for 3x3 taps on one source channel; a fused
- * pool takes pixels in the order of the windows where all pixels have the same taps, else goes through one image in scratch. */
+ * There are three ways: a tile of any pixels of a run, also from different rows and images; thin.inc for 3x3 taps on one source
+ * channel; with a fused pool, pixels in the order of the windows if all pixels have the same taps, else through one image in
+ * scratch. */
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
 #include "kernel/cpu/transpose.h"
@@ -70,7 +71,7 @@ static lki_tile tile_of(const conv *v, const lki_window_run *rows, const lki_win
              .bias = v->bias ? v->bias + n : NULL,
              .relu = v->relu,
     };
-    if (cols->tap_step == 1) { /* neighbouring taps: one long row of the source */
+    if (cols->tap_step == 1) { /* adjacent taps: one long row of the source */
         t.count[0] *= t.count[1];
         t.count[1] = 1;
     }
@@ -96,8 +97,8 @@ static void run_of_tiles(const conv *v, const lki_window_run *rows, const lki_wi
 
 /* ---- the fused pool ---------------------------------------------------------------------------------------------------------- */
 
-/* The largest of the four results of a window, and which. With relu only the first needs it: others win by being larger than that,
- * so larger than 0. `careful`: there may be NaN among them. */
+/* The largest of the four results of a window, and which it is. With relu only the first needs it: others are chosen only if
+ * larger, and so larger than 0. `careful`: there may be NaN. */
 static inline __attribute__((always_inline)) vf largest(vf a, vf b, vf c, vf d, int relu, int careful, vb *which)
 {
     vf best = relu ? vf_relu(a) : a;
@@ -114,7 +115,7 @@ static inline __attribute__((always_inline)) vf largest(vf a, vf b, vf c, vf d, 
     return best;
 }
 
-/* The largest of four rows of `cols` results, and which; rows are `row` floats apart. */
+/* The largest of four rows of `cols` results, and which it is; rows are `row` floats apart. */
 static void pool_window(const float *first, const float *second, int64_t row, int cols, float *y, uint8_t *cell)
 {
     for (int c = 0; c < cols; c += WIDTH) {
@@ -135,7 +136,7 @@ static void pool_window(const float *first, const float *second, int64_t row, in
     }
 }
 
-/* All pixels have the same taps: tiles of pixels in the order of the windows, four each, into a buffer that stays in L1. */
+/* If all pixels have the same taps: tiles of pixels in the order of the windows, four each, into a buffer that stays in L1. */
 static void pool_tiles(const conv *v, const lki_window_run *rows, const lki_window_run *cols, int64_t n)
 {
     _Alignas(64) float chunk[POOL_CHUNK * COLS];
@@ -175,7 +176,7 @@ static void convolve(const conv *v)
             }
 }
 
-/* Every image into scratch, then its windows. */
+/* Each image into scratch, then its windows. */
 static void convolve_pool_image(const conv *v, float *image)
 {
     const int64_t PH = v->DH / 2, PW = v->DW / 2;
@@ -235,13 +236,13 @@ static bool is_winograd(const conv *v, const lki_args *g)
     return lki_is_winograd(&g->attr->window, v->backward ? g->dst[0].shape : g->src[0].shape, g->src[1].shape);
 }
 
-/* One vector of columns fills half a tile; the AVX2 kernel, whose vectors are shorter, takes its time to the full and its scratch
+/* One vector of columns fills half a tile; the AVX2 kernel has shorter vectors, so all of its work is useful, and its scratch
  * fits. */
 static bool is_narrow_winograd(const conv *v, const lki_args *g) { return v->N <= WIDTH && is_winograd(v, g); }
 
 static int64_t weight_rows(const conv *v) { return v->axis[0].size * v->axis[1].size * v->SC; }
 
-/* In place, the rows of a panel are N floats apart; far apart, they crowd a few cache sets. */
+/* Unpacked, the rows of a panel are N floats apart; if that is far, they compete for a few cache sets. */
 static int packs(const conv *v) { return v->N > 2 * COLS; }
 
 static size_t forward_scratch(const lki_args *g)

@@ -1,19 +1,19 @@
-/* Depthwise convolution and its gradients: every channel on its own, so vectors run over channels and chains over taps alone.
+/* Depthwise convolution and its gradients: channels are independent, so vectors run over channels and chains over taps only.
  *
  * Order of summation: forward kh, kw; data gradient output row, output column, multiplier (the taps descending, window.h); weight
  * gradient image, output row, output column, one chain per lane of images and then the tree. One chain per result; cells outside
  * the image are left out.
  *
- * With a channel multiplier m > 1 the source of results c*m .. c*m+m-1 is channel c: forward spreads a vector of source channels
- * with a permutation; the data gradient gathers every m-th channel of dy and has its weights packed as [place of the tap,
+ * With a channel multiplier m > 1 the source of results c*m .. c*m+m-1 is channel c. The forward kernel expands a vector of source
+ * channels with a permutation. The data gradient gathers every m-th channel of dy; its weights are packed as [place of the tap,
  * multiplier, channel]. */
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
 #include "kernel/cpu/window.h"
 #include <assert.h>
 
-enum { SAME, SPREAD, STRIDED }; /* how a vector of sources belongs to a vector of results */
-/* Results computed together: neighbours of a row, the same with few taps; taps of the weight gradient. */
+enum { SAME, SPREAD, STRIDED }; /* how a vector of sources relates to a vector of results */
+/* Results computed together: neighbours of a row; the same with few taps; taps of the weight gradient. */
 enum { PIXELS = 4, WINDOW = 8, TAPS = 9 };
 
 enum { GROUP = 128 }; /* channels whose weight gradients are summed together */
@@ -61,7 +61,8 @@ ALWAYS void store_of(float *p, vf x, int64_t left, vm some)
 
 /* ---- forward and data gradient ----------------------------------------------------------------------------------------------- */
 
-/* P results: the first reads from x, its channels n .. go to y; the next reads `right` further on and goes `apart` further on. */
+/* P results: the first reads from x, and its channels from n on are written to y; the next one reads `right` floats further and
+ * writes `apart` floats further. */
 ALWAYS void some_pixels(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x, const float *w,
                         float *y, int64_t right, int64_t apart, int64_t n, vm from, vi index, const int P, const int KIND)
 {
@@ -119,8 +120,9 @@ ALWAYS void one_window(const float *x, const float *w, float *y, int64_t C, int6
         vf_store(y + p * apart, c[p]);
 }
 
-/* WINDOW neighbours of a row at a time, all channels of a vector, KW taps in each row of the window that lie next to each other in
- * the source. Taps still come kh, kw for each result. The last window may overlap the one before and write the same again. */
+/* WINDOW neighbours of a row at a time, all channels of a vector, KW taps in each row of the window that are adjacent in the
+ * source. Taps are still in the order kh, kw for each result. The last window may overlap the previous one and write the same
+ * results again. */
 ALWAYS void row_of_windows(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x,
                            const float *w, float *y, inside in, const int KW, const int STEP)
 {
@@ -173,7 +175,7 @@ static pixel pixel_of(const depthwise *v, const lki_window_run *rows, const lki_
                    v->dst + ((image * v->DH + rows->at + row * rows->step) * v->DW + cols->at) * v->DC};
 }
 
-/* Channels n .. of one row of a run, or, where the run is short, of the same column in four rows. */
+/* Channels from n on of one row of a run or, if the run is short, of the same column in four rows. */
 ALWAYS void run_of_pixels(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, int64_t r, int64_t n,
                           const int KIND)
 {
@@ -196,7 +198,7 @@ ALWAYS void run_of_pixels(const depthwise *v, const lki_window_run *rows, const 
     window_fn *fn = KIND == SAME && v->DC - n >= WIDTH ? window_for(cols) : NULL;
     if (fn) fn(v, rows, cols, x, w, y, (inside){0, INT64_MAX / 2});
     else
-        for (int64_t i = 0; i < W; i += PIXELS) { /* the last ones may overlap those before and write the same again */
+        for (int64_t i = 0; i < W; i += PIXELS) { /* the last ones may overlap the previous ones and write the same results again */
             i = lki_min(i, W - PIXELS);
             some_pixels(v, rows, cols, x + i * right, w, y + i * apart, right, apart, n, from, index, PIXELS, KIND);
         }
@@ -219,7 +221,8 @@ static bool next_run(const depthwise *v, int axis, lki_window_run *r)
                        : lki_window_run_forward(&v->axis[axis], r, axis ? v->DW : v->DH);
 }
 
-/* Rows as a whole, borders and all, when vectors of channels come out even and the width has windows for it. */
+/* True if rows can be processed as a whole, including borders: the channels are whole vectors, and there is a window function for
+ * the width. */
 static bool has_whole_rows(const depthwise *v, lki_window_run *cols)
 {
     const lki_axis *a = &v->axis[1];
@@ -318,7 +321,7 @@ static void f32_depthwise_grad_x(const lki_args *g)
 #define MERGE_ROW(p) c##p = vf_add(vf_load(top + p * WIDTH), c##p);
 #define PUSH_ROW(p) vf_store(top + p * WIDTH, c##p);
 
-typedef struct group { /* of taps; where there are fewer than TAPS the first one stands in */
+typedef struct group { /* of taps; if there are fewer than TAPS, the first one is repeated */
     const float *a[TAPS];
     int64_t      first[TAPS][2], last[TAPS][2]; /* outputs that have the tap inside the image: columns, rows */
     unsigned     edge[2];                       /* taps of the first column and of the last */
@@ -340,7 +343,7 @@ static unsigned taps_at(const group *t, int level, int64_t o)
     return bits;
 }
 
-/* The sums of up to TAPS taps for channels n .. into out[tap][WIDTH]. */
+/* The sums of up to TAPS taps for channels from n on, into out[tap][WIDTH]. */
 ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *out, const int KIND)
 {
     _Alignas(64) float  open[LKI_LANE_DEPTH][TAPS * WIDTH];
@@ -352,7 +355,7 @@ ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *ou
     const float *const *a = t->a;
     EACH_ROW(DECLARE_ROW)
 
-    int64_t begin = 0, end = v->OW; /* the columns every tap has */
+    int64_t begin = 0, end = v->OW; /* the columns that all taps have */
     for (int p = 0; p < TAPS; p++) {
         begin = lki_max(begin, t->first[p][0]);
         end = lki_min(end, t->last[p][0]);
@@ -392,8 +395,8 @@ ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *ou
     EACH_ROW(PUSH_ROW)
 }
 
-/* 3x3 without a multiplier or dilation along the width, a whole vector of channels: rows of the window are three pointers. Where
- * all rows of the window lie in the image nine chains run side by side, elsewhere three. */
+/* 3x3 without a multiplier or dilation along the width, a whole vector of channels: rows of the window are three pointers. If all
+ * rows of the window are in the image nine chains run side by side, else three. */
 #define THREE_TAPS(r, p, q, s)                                                                                                     \
     c##p = vf_fma(vf_load(r), d, c##p), c##q = vf_fma(vf_load(r + C), d, c##q), c##s = vf_fma(vf_load(r + 2 * C), d, c##s);
 #define INNER_COLUMNS(...)                                                                                                         \
@@ -402,8 +405,8 @@ ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *ou
         __VA_ARGS__                                                                                                                \
     }
 
-/* The same with the sources of three columns in registers, of which each is loaded once: column `fresh` of them is new, the window
- * has columns p, q, fresh. */
+/* The same with the sources of three columns in registers, each loaded once: column `fresh` is new, the window has columns p, q,
+ * fresh. */
 #define LOAD_COLUMN(p) x0##p = vf_load(r0), x1##p = vf_load(r1), x2##p = vf_load(r2), r0 += C, r1 += C, r2 += C;
 #define ROW_OF_TAPS(k, p, q, fresh, e, f, g)                                                                                       \
     c##e = vf_fma(x##k##p, d, c##e), c##f = vf_fma(x##k##q, d, c##f), c##g = vf_fma(x##k##fresh, d, c##g);
@@ -435,11 +438,11 @@ static unsigned edge_taps(const group *t, int64_t width, int64_t ow)
     return ow == 0 ? t->edge[0] : ow == width - 1 ? t->edge[1] : taps_at(t, 0, ow);
 }
 
-/* Channels n .. of one row of outputs, added to nine chains in acc, which stay there from row to row. */
+/* Channels from n on of one row of outputs, added to nine chains in acc, which stay there from row to row. */
 static void add_row_of_nine(const deep_weights *v, const group *t, int64_t row, unsigned rows, int64_t n, float *acc)
 {
     const int64_t       C = v->C, step0 = v->axis[1].stride * C, step1 = v->axis[0].stride * v->W * C, step2 = v->H * v->W * C;
-    const int64_t       begin = t->first[0][0], end = t->last[2][0]; /* the columns every tap has */
+    const int64_t       begin = t->first[0][0], end = t->last[2][0]; /* the columns that all taps have */
     const float *const *a = t->a;
     const int64_t       at = row / v->OH * step2 + row % v->OH * step1 + n;
     const unsigned      all = (1u << TAPS) - 1;
@@ -470,8 +473,8 @@ static void add_row_of_nine(const deep_weights *v, const group *t, int64_t row, 
     EACH_ROW(GIVE_ROW)
 }
 
-/* Channels n .. n + count of all nine taps, whole vectors: row by row, every vector of a row in turn, so that images are read once
- * and in order. Lane sums go up the tree; the last one is left in acc. */
+/* Channels n .. n + count of all nine taps, whole vectors: row by row, all vectors of a row in turn, so that images are read once
+ * and in order. Lane sums are added up the tree; the last one is left in acc. */
 static void sum_three_by_three(const deep_weights *v, const group *t, int64_t n, int64_t count, float *acc)
 {
     const int     lanes = v->lanes.count ? v->lanes.count : 1;
@@ -508,7 +511,7 @@ static group group_of(const deep_weights *v, int64_t tap, int64_t count, int64_t
     return t;
 }
 
-/* Nine sums of the channels that go together, for the lane at hand and for finished subtrees. */
+/* Nine sums of the channels of a group, for the current lane and for complete subtrees. */
 static size_t depthwise_grad_w_scratch(const lki_args *g)
 {
     const lk_shape *w = g->dst[0].shape;

@@ -7,7 +7,8 @@
 #include "kernel/cpu/vec_math.h"
 #include "kernel/register.h"
 
-/* Four groups a turn for what takes an instruction or two; one for polynomials, where the processor overlaps turns itself. */
+/* Four groups per iteration for what takes one or two instructions; one for polynomials, where the processor overlaps iterations
+ * itself. */
 enum { CHEAP = 4 * VEC, COSTLY = VEC };
 
 static inline vec parameter_a(const lki_args *a) { return vec_set(a->attr ? (float)a->attr->num.a : 0.0f); }
@@ -68,7 +69,7 @@ MAP(softplus, COSTLY, vec_softplus(x))
 
 /* ---- two operands ----------------------------------------------------------------------------------------------------------- */
 
-/* One run of a broadcast: X(at) and Y(at) give sixteen elements from `at`, either from memory or the same value always. */
+/* One run of a broadcast: X(at) and Y(at) return sixteen elements from `at`, either from memory or always the same value. */
 #define ZIP_LOOP(f, X, Y)                                                                                                          \
     for (; i + CHEAP <= n; i += CHEAP) {                                                                                           \
         vec z0 = f(X(i), Y(i), p), z1 = f(X(i + VEC), Y(i + VEC), p);                                                              \

@@ -1,11 +1,11 @@
-/* Are all of some floats finite? For kernels that leave out terms with a factor of zero, which is right only where the other one is
- * finite. */
+/* Tests whether all of some floats are finite. For kernels that leave out terms with a factor of zero, which is right only if the
+ * other factor is finite. */
 #ifndef LKI_KERNEL_CPU_FINITE_H
 #define LKI_KERNEL_CPU_FINITE_H
 
 #include "kernel/cpu/simd.h"
 
-/* Infinity and NaN times zero are NaN, which no later sum takes away. Several chains, because one would wait for itself. */
+/* Infinity and NaN times zero are NaN, and no later sum removes a NaN. Several chains, because one would wait for itself. */
 static inline int all_finite(const float *p, int64_t n)
 {
     vf      a = vf_zero(), b = a, c = a, d = a;

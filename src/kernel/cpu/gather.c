@@ -1,7 +1,7 @@
 /* gather_grad for f32.
  *
  * As in ref/gather.c the positions are sorted by id, and every entry is a sum of rows of dy, LANES or CHAIN: here 64 columns at a
- * time in registers. The rows of an entry lie anywhere in dy, so those of a later one are asked for early. */
+ * time in registers. The rows of an entry may be anywhere in dy, so those of a later entry are prefetched. */
 #include "kernel/axes.h"
 #include "kernel/cpu/vec.h"
 #include "kernel/index.h"
@@ -78,7 +78,7 @@ static void sum_entry(const rows *r, const int64_t *order, int64_t count, int la
     }
 }
 
-/* The rows order[from..to-1]; of a long one the beginning is enough, the processor sees that it goes on. */
+/* Prefetches the rows order[from..to-1]; of a long row only the beginning, because the processor detects that reads continue. */
 static inline void ask_for(const rows *r, const int64_t *order, int64_t from, int64_t to)
 {
     for (int64_t p = from; p < to; p++)

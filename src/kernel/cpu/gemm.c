@@ -1,16 +1,17 @@
 /* Matrix product with tiles (products.h).
  *
  * Order of summation: each element is one chain over ascending k. Blocks of k continue the chain through c, they are never summed
- * on their own. With lanes, one chain per lane and the tree over lanes, per tile in L1 or, where lanes are long, per block of c in
- * L2.
+ * separately. With lanes, one chain per lane and the tree over lanes, per tile in L1 or, if lanes are long, per block of c in L2.
  *
- * Where many elements of a are zero, skip.c leaves them out. Else, ways through the same sums, chosen by shapes alone:
- *   blocked   blocks of BLOCK_K x BLOCK_N of b, packed into panels of COLS columns where that pays, times blocks of BLOCK_M rows
- *             of a
- *   lanes     a tile at a time over all of k: panels of b, and a packed so that one pointer walks its rows
- *   lanes, blocked   more than LANE_STEPS steps: each lane is a blocked product into a stack of blocks
- *   swapped   b transposed and few rows: the rows of b become the rows of the tile and a, transposed, its columns, so that the
- *             small matrix is turned instead of the large one; results are turned back while they are stored */
+ * If many elements of a are zero, skip.c leaves them out. Otherwise there are several ways to compute the same sums, chosen by
+ * shapes alone:
+ *
+ *     blocked   blocks of BLOCK_K x BLOCK_N of b, packed into panels of COLS columns if that is faster, times blocks of BLOCK_M
+ *               rows of a
+ *     lanes     a tile at a time over all of k: panels of b, and a packed so that one pointer walks its rows
+ *     lanes, blocked   more than LANE_STEPS steps: each lane is a blocked product into a stack of blocks
+ *     swapped   b transposed and few rows: the rows of b become the rows of the tile and a, transposed, its columns, so that the
+ *               small matrix is transposed instead of the large one; results are transposed back while they are stored */
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
 #include "kernel/cpu/transpose.h"
@@ -23,16 +24,16 @@ enum {
     BLOCK_N = 1024,
     BLOCK_M = 8 * ROWS,
     PACKED_ROW = BLOCK_K + 16, /* a row of packed a; the gap keeps rows out of each other's cache sets */
-    LANE_ROWS = 32,            /* lanes: rows of c that share a packed block of a */
+    LANE_ROWS = 32,            /* lanes: rows of c that use the same packed block of a */
     LANE_FLOATS = 128 * 1024,  /* and floats of b packed at a time */
-    LANE_STEPS = 2048,         /* with more k than this, blocks of c instead of tiles */
+    LANE_STEPS = 2048,         /* with larger k, blocks of c instead of tiles */
     LANE_BLOCK_M = 16 * ROWS,
     LANE_BLOCK_N = 256,
     LANE_BLOCK = LANE_BLOCK_M * LANE_BLOCK_N,
-    BLOCKED_FLOATS = (BLOCK_M + 1) * PACKED_ROW + BLOCK_K * BLOCK_N, /* the most that `blocked` takes */
-    SWAP_ROWS = 64,                                                  /* swapped: at most so many rows of a, */
-    SWAP_FLOATS = 32 * 1024,                                         /* and so many floats of it once turned */
-    SKIP_PART = 256,                                                 /* rows of c for which is decided whether zeros are left out */
+    BLOCKED_FLOATS = (BLOCK_M + 1) * PACKED_ROW + BLOCK_K * BLOCK_N, /* the most scratch of `blocked` */
+    SWAP_ROWS = 64,                                                  /* swapped: at most this many rows of a, */
+    SWAP_FLOATS = 32 * 1024,                                         /* and this many floats of it after transposing */
+    SKIP_PART = 256,                                                 /* rows of c for which skipping zeros is decided together */
     SWAP_COLS = 16,                                                  /* columns of c finished together: one cache line */
 };
 
@@ -40,7 +41,7 @@ typedef lki_product product;
 
 /* ---- packing ----------------------------------------------------------------------------------------------------------------- */
 
-/* b[k0 .. k0+kn][n0 .. n0+cols] as rows of COLS floats; columns past `cols` hold anything. */
+/* b[k0 .. k0+kn][n0 .. n0+cols] as rows of COLS floats; columns after `cols` are undefined. */
 static void pack_panel(const product *g, int64_t k0, int64_t kn, int64_t n0, int64_t cols, float *panel)
 {
     const float *b = g->b + k0 * g->b_k + n0 * g->b_col;
@@ -55,7 +56,7 @@ static void pack_panel(const product *g, int64_t k0, int64_t kn, int64_t n0, int
     }
 }
 
-/* A block of c, the steps of k that are added to it now, and how many tiles its rows are cut into. */
+/* A block of c, the steps of k that are added to it now, and how many tiles its rows are divided into. */
 typedef struct block {
     int64_t m, mn, n, nn, k, kn, pieces;
 } block;
@@ -83,7 +84,7 @@ static rows_of_a pack_rows(const product *g, const block *at, float *room)
         const int64_t begin = lki_even_begin(at->mn, at->pieces, p), rows = lki_even_begin(at->mn, at->pieces, p + 1) - begin;
         const __m256i some = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)rows), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
         float        *to = room + p * PACKED_ROW * ROWS;
-        for (int64_t k = 0; k < at->kn; k++) /* eight floats each time; the next row covers what is too much */
+        for (int64_t k = 0; k < at->kn; k++) /* eight floats each time; the next row overwrites the excess */
             _mm256_storeu_ps(to + k * ROWS, _mm256_maskload_ps(a + begin + k * g->a_k, some));
     }
     return (rows_of_a){room, 1, PACKED_ROW * ROWS, ROWS};
@@ -98,15 +99,15 @@ static panels_of_b pack_panels(const product *g, const block *at, float *room)
 
 /* ---- blocked ----------------------------------------------------------------------------------------------------------------- */
 
-/* Is b narrow, with rows that follow each other? Then tiles ask for the whole next block, or the first tile of a block would wait
+/* True if b is narrow with adjacent rows. Then tiles prefetch the whole next block; otherwise the first tile of a block would wait
  * for all of it. */
 static int asks_for_block(const product *g, const block *at, panels_of_b b)
 {
     return b.row == g->N && g->N <= 4 * COLS && at->k + at->kn < g->K && at->m + at->mn == g->M;
 }
 
-/* What tile p from column n on asks for, a little with every step. Rows of b that is not packed and not narrow lie far apart, which
- * no prefetcher of the machine follows: each of the first tiles of a panel takes a line of all rows of the next one. */
+/* What tile p from column n on prefetches, a little with every step. Rows of b that is neither packed nor narrow are far apart,
+ * which no hardware prefetcher follows: each of the first tiles of a panel prefetches a line of all rows of the next one. */
 static void ask_ahead(lki_tile *t, const product *g, const block *at, panels_of_b b, int64_t n, int64_t p)
 {
     t->ahead = NULL;
@@ -141,7 +142,7 @@ static void block_of_tiles(const product *g, const block *at, rows_of_a a, panel
                 t.a[r] = row + r * a.row;
                 t.c[r] = g->c + (at->m + begin + r) * g->c_row + at->n + n;
             }
-            if (p + 1 < at->pieces) /* the next tile cannot begin before its c is here */
+            if (p + 1 < at->pieces) /* the next tile cannot begin before its c is loaded */
                 for (int64_t r = 0; r < rows; r++) {
                     __builtin_prefetch(t.c[r] + rows * g->c_row, 1);
                     __builtin_prefetch(t.c[r] + rows * g->c_row + t.cols - 1, 1);
@@ -152,7 +153,8 @@ static void block_of_tiles(const product *g, const block *at, rows_of_a a, panel
     }
 }
 
-/* Rows of a from which packing b pays: with narrow tiles b is read more often, and a row of it fills fewer lines of a page. */
+/* The number of rows of a from which on packing b is faster: with narrow tiles b is read more often, and a row of it fills fewer
+ * lines of a page. */
 enum { PACK_ROWS = HAS_MANY_REGISTERS ? 8 * ROWS : 2 * ROWS };
 
 static int packs_b(int64_t M, int64_t N, int64_t b_col) { return b_col != 1 || (N > 2 * COLS && M > PACK_ROWS); }
@@ -182,7 +184,7 @@ static void product_blocked(const product *g)
 
 static int packs_lanes_b(int64_t M, int64_t N, int64_t b_col) { return b_col != 1 || (N > 4 * COLS && M > 2 * ROWS); }
 
-/* Panels of b packed at a time: as many as fit the second-level cache, so that a is packed once for all of them. */
+/* Panels of b packed at a time: as many as fit in the second-level cache, so that a is packed once for all of them. */
 static int64_t lanes_panels(int64_t N, int64_t K)
 {
     return lki_max(1, lki_min(lki_ceil_div(N, COLS), LANE_FLOATS / (COLS * lki_max(1, K))));
@@ -212,7 +214,8 @@ static void lanes_tiles(const product *g, lki_tile *t, const float *a, int64_t m
     }
 }
 
-/* A column of a is read once per panel of b: for two of them, where neighbours in a column are neighbours in memory, in place. */
+/* A column of a is read once per panel of b. It is read in place for two panels, if neighbours in a column are adjacent in
+ * memory. */
 static int packs_lanes_a(const product *g) { return g->a_row != 1 || g->N <= COLS || g->N > 2 * COLS; }
 
 static void product_lanes(const product *g)
@@ -243,8 +246,8 @@ static void product_lanes(const product *g)
     }
 }
 
-/* Many steps per lane: blocks of c, each lane as a product of its own into a stack of blocks, which the tree takes together. */
-static void add_block(float *to, const float *from, int64_t floats) /* and what fills the last vector */
+/* Many steps per lane: blocks of c; each lane is a separate product, written to a stack of blocks that the tree adds up. */
+static void add_block(float *to, const float *from, int64_t floats) /* including what fills the last vector */
 {
     for (int64_t i = 0; i < floats; i += WIDTH)
         vf_store(to + i, vf_add(vf_load(to + i), vf_load(from + i)));
@@ -378,8 +381,7 @@ static void run_all(const product *g)
     else product_blocked(g);
 }
 
-/* Without the zeros of a, as far as that pays; with lanes, where rows of c are columns of a and some of them mostly zero, in
- * parts. */
+/* Without the zeros of a, if that is faster. With lanes, rows of c are columns of a, some of them mostly zero: then in parts. */
 static void run(const product *g)
 {
     const int64_t part = g->lanes && !packs_lanes_b(g->M, g->N, g->b_col) ? SKIP_PART : g->M;
@@ -397,7 +399,7 @@ static void run(const product *g)
     }
 }
 
-/* Columns of the tiles: of c, or of the turned c. */
+/* Columns of the tiles: of c, or of the transposed c. */
 static int64_t used_columns(const sizes *s, int64_t N, int64_t rows, const lki_lanes *lanes)
 {
     return !lanes && swaps(rows, N, s->K, s->b_col) ? rows : N;

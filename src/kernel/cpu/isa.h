@@ -1,5 +1,5 @@
-/* The instruction set this file is compiled for. The build compiles every .c file of this folder twice (cmake/Library.cmake): for
- * AVX2 and, with LKI_AVX512, for AVX-512. What both define has a name with the set in it, by ISA(). */
+/* The instruction set that this file is compiled for. The build compiles every .c file of this folder twice (cmake/Library.cmake):
+ * for AVX2 and, with LKI_AVX512, for AVX-512. Names that both define contain the set, by ISA(). */
 #ifndef LKI_KERNEL_CPU_ISA_H
 #define LKI_KERNEL_CPU_ISA_H
 

@@ -1,15 +1,15 @@
 /* Layer normalisation and its gradients for f32.
  *
- * A row is read three times forward (mean, deviation, result) and twice on the way back, from the first-level cache; both sums of
- * the gradient go together. The sum over rows for gamma keeps the chains of GAMMA_COLUMNS columns in registers, row after row.
- * Orders of summation as in ref/layer_norm.inc; what fills a partial vector is zero, and zeros change no accumulator. */
+ * A row is read from the first-level cache, three times forward (mean, deviation, result) and twice backward; both sums of the
+ * gradient are computed together. The sum over rows for gamma keeps the chains of GAMMA_COLUMNS columns in registers, row after
+ * row. Orders of summation as in ref/layer_norm.inc; the unused part of a vector is zero, and zeros change no accumulator. */
 #include "kernel/cpu/vec.h"
 #include "kernel/fold.h"
 #include "kernel/index.h"
 #include "kernel/register.h"
 #include <math.h>
 
-/* Elements i .. of a row: a whole vector, or the n - i that are left. */
+/* Elements from i on of a row: a whole vector, or the n - i that are left. */
 static inline vec take(const float *x, int64_t i, int64_t n)
 {
     return i + VEC <= n ? vec_load(x + i) : vec_load_part(x + i, n - i);
@@ -21,7 +21,7 @@ static inline void put(float *y, int64_t i, int64_t n, vec v)
     else vec_store_part(y + i, v, n - i);
 }
 
-/* The same, and zero where there is nothing. */
+/* The same, with zeros for missing elements. */
 static inline vec kept(vec v, int64_t i, int64_t n) { return i + VEC <= n ? v : vec_keep(vec_first(n - i), v); }
 
 static inline float sum_block(const float *x, int64_t n)
@@ -152,7 +152,7 @@ static void gamma_wide(const float *dy, const float *x, const float *mean, const
     vec_store(sum, a0), vec_store(sum + VEC, a1), vec_store(sum + 2 * VEC, a2), vec_store(sum + 3 * VEC, a3);
 }
 
-/* Of at most one vector of columns. */
+/* For at most one vector of columns. */
 static void gamma_thin(const float *dy, const float *x, const float *mean, const float *r, int64_t n, int64_t rows, int64_t columns,
                        float *sum)
 {

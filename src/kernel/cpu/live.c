@@ -1,12 +1,12 @@
 /* conv2d_pool_grad_x, and what it shares with conv2d_pool_grad_w (live_grad_w.inc): gradients of a convolution through a 2x2 max
  * pool, over the entries of d that are not zero.
  *
- * Of each window one output in four has an entry, and often the relu before the pool has taken that away too; so work goes entry by
- * entry, and a vector is what an entry meets: KW*in neighbouring floats of the image and of turned weights. Which entries are live
- * is known as bits; walking the set bits of a word costs no more than walking a list.
+ * In each window one output in four has an entry, and often the relu before the pool has removed that too. So the kernel works
+ * entry by entry, and a vector is what an entry is multiplied with: KW*in adjacent floats of the image and of transposed weights.
+ * Bits say which entries are live; walking the set bits of a word costs no more than walking a list.
  *
- * Data gradient: with the kernel's rows in descending order outside and outputs in the order of the image inside, every element of
- * dx meets its entries in the order of the definition. The weights of one row of the kernel stay in L1 all the while. */
+ * Data gradient: with the kernel's rows in descending order outside and outputs in the order of the image inside, entries are added
+ * to every element of dx in the order of the definition. The weights of one row of the kernel stay in L1 meanwhile. */
 #include "kernel/cpu/live.h"
 #include "kernel/cpu/finite.h"
 #include "kernel/cpu/products.h"
@@ -22,7 +22,7 @@ typedef struct live {
     lki_axis       axis[2];         /* of the convolution, up to the last output that is in a window */
     int64_t        images, H, W, C; /* x */
     int64_t        PH, PW, O;       /* d */
-    int64_t        run, row;        /* floats a kernel's row has for one out channel, and the same in whole vectors */
+    int64_t        run, row;        /* floats of a kernel's row for one out channel, and the same in whole vectors */
     const float   *d;
     const float   *y; /* with relu: entries count where it is > 0; else NULL */
     const uint8_t *cell;
@@ -106,7 +106,7 @@ ALWAYS void add_entries(const int N, vf *sum, const output *p, const float *w, i
         }
 }
 
-/* dx += them, of the last vector `floats` elements. */
+/* dx += sums; of the last vector only `floats` elements. */
 ALWAYS void add_to(const int N, const output *p, const float *w, int64_t row, float *dx, int64_t floats)
 {
     const vm last = vm_first(floats);
@@ -134,7 +134,7 @@ EACH_COUNT(ADD_FUNCTION)
 #define ADD_ENTRY(n) add_##n,
 static add_fn *const adds[MOST] = {EACH_COUNT(ADD_ENTRY)};
 
-/* `floats` neighbours of the image and of each row of weights. */
+/* `floats` adjacent elements of the image and of each row of weights. */
 static void add_run(const output *p, const float *w, int64_t row, float *dx, int64_t floats)
 {
     for (; floats > MOST * WIDTH; floats -= MOST * WIDTH, w += MOST * WIDTH, dx += MOST * WIDTH)
@@ -149,7 +149,7 @@ typedef struct line {
     const uint64_t *bits; /* of the outputs of the row */
     const float    *d;    /* of the windows of the row */
     const float    *w;    /* turned, of the kernel's row */
-    float          *dx;   /* the row of the image they meet */
+    float          *dx;   /* the row of the image that is changed */
     int64_t         words;
 } line;
 
@@ -158,7 +158,7 @@ static inline output output_of(const line *l, int64_t ox)
     return (output){l->bits + ox * l->words, l->words, l->d + (ox >> 1) * l->v->O};
 }
 
-/* The outputs from..to - 1: their taps inside the image, in one run where they are neighbours. */
+/* The outputs from..to - 1: their taps inside the image, in one run if they are adjacent. */
 static void add_outputs(const line *l, int64_t from, int64_t to)
 {
     const live     *v = l->v;
@@ -172,8 +172,8 @@ static void add_outputs(const line *l, int64_t from, int64_t to)
     }
 }
 
-/* The same for outputs with all taps inside, stride 1 and S vectors of channels: neighbouring outputs share all but one of the K
- * pixels they meet, so sums stay in registers and one pixel leaves and one comes with each output. */
+/* The same for outputs with all taps inside, stride 1 and S vectors of channels: neighbouring outputs share all but one of their K
+ * pixels, so sums stay in registers, and with each output one pixel is stored and one is loaded. */
 ALWAYS void slide_outputs(const int K, const int S, const line *l, int64_t from, int64_t to)
 {
     float *dx = l->dx + (from - l->v->axis[1].pad) * l->v->C;

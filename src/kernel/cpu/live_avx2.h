@@ -1,4 +1,4 @@
-/* The words that only live.c needs, with AVX2. See live_avx512.h for the same words. */
+/* Vector operations that only live.c needs, with AVX2. See live_avx512.h for the same operations. */
 #ifndef LKI_KERNEL_CPU_LIVE_AVX2_H
 #define LKI_KERNEL_CPU_LIVE_AVX2_H
 
@@ -35,20 +35,20 @@ static inline void cell_words(const uint8_t *cell, int64_t n, uint64_t word[4])
     }
 }
 
-/* `bit` joins those elements of bits where d is live. */
+/* Sets `bit` in those elements of bits where d is live. */
 static inline vi bit_where_live(vi bits, vf d, int32_t bit)
 {
     return _mm256_or_si256(bits, _mm256_and_si256(_mm256_castps_si256(where_live(d)), _mm256_set1_epi32(bit)));
 }
 
-/* For each element the one of four integers that `which` names. */
+/* For each element the one of four integers that `which` selects. */
 static inline vi one_of_four(const int32_t *four, vi which)
 {
     return _mm256_permutevar8x32_epi32(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)four)), which);
 }
 
-/* Which of four candidates each element takes, and the factor. Where that is zero nothing may be added, not even +0 to -0: the
- * factor becomes -0 and the candidate, by a byte order with the high bit set, +0; their product -0 leaves every sum as it is. */
+/* Which of four candidates each element uses, and the factor. If the factor is zero nothing may be added, not even +0 to -0: then
+ * it becomes -0, and the candidate, by a byte order with the high bit set, +0; their product -0 changes no sum. */
 typedef struct choice {
     vi cell, live;
     vi order; /* of the bytes of four floats */
@@ -73,7 +73,7 @@ static inline vf chosen_fma(const float *four, const choice *c, vf sum)
     return vf_fma(_mm256_castsi256_ps(_mm256_shuffle_epi8(all, c->order)), c->d, sum);
 }
 
-/* x joins where the cell is q. */
+/* Adds x where the cell is q. */
 static inline vf cell_fma(float x, int q, const choice *c, vf sum)
 {
     return vf_select(_mm256_and_si256(c->live, vi_equal(c->cell, vi_all(q))), vf_fma(vf_all(x), c->d, sum), sum);

@@ -1,4 +1,4 @@
-/* The words that only live.c needs, with AVX-512. See live_avx2.h for the same words. */
+/* Vector operations that only live.c needs, with AVX-512. See live_avx2.h for the same operations. */
 #ifndef LKI_KERNEL_CPU_LIVE_AVX512_H
 #define LKI_KERNEL_CPU_LIVE_AVX512_H
 
@@ -27,19 +27,19 @@ static inline void cell_words(const uint8_t *cell, int64_t n, uint64_t word[4])
         word[q] = _mm512_mask_cmpeq_epi8_mask(some, cells, _mm512_set1_epi8((char)q));
 }
 
-/* `bit` joins those elements of bits where d is live. */
+/* Sets `bit` in those elements of bits where d is live. */
 static inline vi bit_where_live(vi bits, vf d, int32_t bit)
 {
     return _mm512_mask_or_epi32(bits, _mm512_cmp_ps_mask(d, vf_zero(), _CMP_NEQ_UQ), bits, _mm512_set1_epi32(bit));
 }
 
-/* For each element the one of four integers that `which` names. */
+/* For each element the one of four integers that `which` selects. */
 static inline vi one_of_four(const int32_t *four, vi which)
 {
     return _mm512_permutexvar_epi32(which, _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)four)));
 }
 
-/* Which of four candidates each element takes, and the factor: nothing is added where it is zero. */
+/* Which of four candidates each element uses, and the factor: nothing is added where it is zero. */
 typedef struct choice {
     vi cell;
     vf d;
@@ -58,7 +58,7 @@ static inline vf chosen_fma(const float *four, const choice *c, vf sum)
     return _mm512_mask3_fmadd_ps(_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(four)), c->cell), c->d, sum, c->live);
 }
 
-/* x joins where the cell is q. */
+/* Adds x where the cell is q. */
 static inline vf cell_fma(float x, int q, const choice *c, vf sum)
 {
     return _mm512_mask3_fmadd_ps(vf_all(x), c->d, sum, _mm512_mask_cmpeq_epi32_mask(c->live, c->cell, vi_all(q)));

@@ -1,13 +1,12 @@
 /* transpose for all types, by the size of an element.
  *
- * When axes of size one are dropped and neighbours that stay together are merged, dst is
+ * After axes of size one are dropped and neighbours that stay together are merged, dst is
  *
  *     [outer..., rows, middle..., columns]      src steps by 1 along rows, by `apart` along columns
  *
- * and falls into planes [rows, columns] that are turned over block by block: a block is a cache line wide on both sides, so that
- * neither side is read or written line by line for the sake of one element. Four-byte elements go through registers, 8 x 8. A range
- * that begins or ends within a row takes those ends one by one, and so does what has no rows: an order in which the last axis
- * stays. */
+ * and consists of planes [rows, columns] that are transposed block by block: a block is a cache line wide on both sides, so that no
+ * line is read or written for a single element. Four-byte elements are transposed in registers, 8 x 8. If a range begins or ends
+ * within a row, those ends are copied one by one. So are orders in which the last axis stays, which have no rows. */
 #include "kernel/broadcast.h"
 #include "kernel/cpu/transpose.h"
 #include "kernel/cpu/vec.h"
@@ -17,7 +16,7 @@
 
 enum {
     BLOCK = 64,      /* elements; a block of both sides stays in L1 */
-    AHEAD = 64,      /* elements; lines that will be written are asked for this much earlier ... */
+    AHEAD = 64,      /* elements; lines that will be written are prefetched this much earlier ... */
     LARGE = 1 << 17, /* ... in planes of this many */
 };
 
@@ -120,7 +119,7 @@ static turned turned_axes(const lki_args *a)
     return t;
 }
 
-/* Where src is at entry i of the axes first..last-1, taken as one. */
+/* Offset in src of entry i of the axes first..last-1, taken as one. */
 static int64_t source_of(const turned *t, int first, int last, int64_t i)
 {
     int64_t at = 0;
@@ -143,7 +142,7 @@ static void turn_each(const turned *t, const lki_args *a, int64_t lo, int64_t hi
     lki_walk_run(&w, a, lo, hi, take);
 }
 
-/* Whole rows first..end-1, counted through all of dst; `axis` is that of the rows, `size` the elements of one. */
+/* Whole rows first..end-1, counted through all of dst; `axis` is that of the rows, `size` the number of elements of one. */
 static void turn_rows(const turned *t, const lki_args *a, int axis, int64_t size, int64_t first, int64_t end, turn_fn *turn)
 {
     int64_t bytes = (int64_t)lk_dtype_bytes(a->dst[0].dtype), columns = t->dim[t->rank - 1], apart = t->stride[t->rank - 1];

@@ -1,10 +1,11 @@
 /* Pooling, vectors over channels.
  *
  * Order of summation: averages kh, kw; gradients output row, output column, ascending; plain additions from +0. Additions that the
- * definition does not have are masked, never done with zeros. A window's cells (or a pixel's windows) are walked in that order by
- * every vector of channels, so the vector width does not show.
+ * definition does not have are masked, never done with zeros. Every vector of channels visits a window's cells (or a pixel's
+ * windows) in that order, so the vector width never changes bits.
  *
- * Windows are walked in the order of the output; what a pixel gets from several of them is gathered by the pixel, in that order. */
+ * Windows are visited in the order of the output. If a pixel belongs to several of them, its sum is gathered by the pixel, in that
+ * order. */
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
 #include <math.h>
@@ -16,7 +17,7 @@ typedef struct axis {
 typedef struct pool {
     axis            h, w;
     int64_t         first, images, C;
-    const lki_view *cell; /* NULL: none asked for */
+    const lki_view *cell; /* NULL: not requested */
 } pool;
 
 static axis axis_of(const lki_window *w, int i, const int64_t *in, const int64_t *out)
@@ -24,7 +25,7 @@ static axis axis_of(const lki_window *w, int i, const int64_t *in, const int64_t
     return (axis){in[i], out[i], w->size[i], w->stride[i], w->pad[i]};
 }
 
-/* x is the image, y what is pooled; the range is one of images of dst. */
+/* x is the image, y the pooled array; the range is one of images of dst. */
 static pool pool_of(const lki_args *g, const lk_shape *x, const lk_shape *y, const lki_view *cell)
 {
     const int64_t *in = &x->dim[x->rank - 3], *out = &y->dim[y->rank - 3], *d = &g->dst[0].shape->dim[g->dst[0].shape->rank - 3];
@@ -37,7 +38,7 @@ static pool pool_of(const lki_args *g, const lk_shape *x, const lk_shape *y, con
                   cell};
 }
 
-/* The cells of the window at output o that lie inside the image: from <= k < to; `at` is the place of cell 0, which may lie
+/* The cells of the window at output o that are inside the image: from <= k < to; `at` is the place of cell 0, which may be
  * outside. */
 typedef struct span {
     int64_t at, from, to;
@@ -112,8 +113,8 @@ ALWAYS void each_window(const pool *v, const float *src, float *dst, window_fn *
         row_of_windows(v, r, src, dst, fn);
 }
 
-/* Every cell of the window that lies inside, in order: its place k = kh * width + kw, and where its channels c .. are in the
- * image. */
+/* Every cell of the window that is inside, in order: its number k = kh * width + kw, and the address of its channels from c on in
+ * the image. */
 #define EACH_CELL(...)                                                                                                             \
     for (int64_t kh = K ? 0 : win->h.from; kh < (K ? K : win->h.to); kh++)                                                         \
         for (int64_t kw = K ? 0 : win->w.from; kw < (K ? K : win->w.to); kw++) {                                                   \
@@ -122,8 +123,8 @@ ALWAYS void each_window(const pool *v, const float *src, float *dst, window_fn *
             __VA_ARGS__                                                                                                            \
         }
 
-/* Channels from c on, V vectors of them side by side, whose chains hide each other's latency. `left` is a constant in all but the
- * last, partial vector. MOST: how many vectors the registers are enough for. */
+/* Channels from c on, V vectors of them side by side, whose chains hide each other's latency. `left` is a constant except for the
+ * last, partial vector. MOST: how many vectors fit in the registers. */
 #define IN_GROUPS(MOST, ...)                                                                                                       \
     {                                                                                                                              \
         int64_t c = 0;                                                                                                             \
@@ -165,7 +166,7 @@ ALWAYS void max_of_any(const pool *v, const window *win, const float *x, float *
     });
 }
 
-/* By value: what is known of v and win stays in registers where this is not called. */
+/* By value, so that members of v and win stay in registers where this is not called. */
 static __attribute__((noinline)) void max_with_nan(pool v, window win, const float *x, float *y) { max_of_any(&v, &win, x, y, 0); }
 
 /* One more cell at kh, kw, with V vectors. */
@@ -181,8 +182,8 @@ static __attribute__((noinline)) void max_with_nan(pool v, window win, const flo
         }                                                                                                                          \
     }
 
-/* A window without NaN: vf_max keeps the first of equal ones, zeros of both signs among them. NaN shows in the sum, and
- * so do infinities of both signs; then the window is done again. */
+/* A window without NaN: vf_max keeps the first of equal ones, also of zeros with different signs. A NaN makes the sum NaN, and so
+ * do infinities of both signs; then the window is computed again. */
 ALWAYS void max_of_ordered(const pool *v, const window *win, const float *x, float *y, const int K, const int CELL)
 {
     uint8_t      *cell = CELL ? v->cell->data : NULL;
@@ -208,7 +209,7 @@ ALWAYS void max_of_ordered(const pool *v, const window *win, const float *x, flo
         if (K == 3) TAKE_CELL(2, 2)
         for (int64_t kh = win->h.from; !K && kh < win->h.to; kh++)
             for (int64_t kw = win->w.from; kw < win->w.to; kw++)
-                TAKE_CELL(kh, kw) /* the first one once more, which changes nothing */
+                TAKE_CELL(kh, kw) /* the first one again, which changes nothing */
         EACH(i)
         {
             store(y + win->i + c + i * WIDTH, best[i], left);
@@ -252,7 +253,7 @@ ALWAYS void average_of(const pool *v, const window *win, const float *x, float *
     });
 }
 
-/* No pixel belongs to two windows: the sum of the one that holds it is 0 + dy. */
+/* No pixel belongs to two windows: the sum of the selected pixel is 0 + dy. */
 ALWAYS void scatter_of(const pool *v, const window *win, const float *dy, float *dx, const int K)
 {
     IN_GROUPS(1, {
@@ -280,13 +281,13 @@ ALWAYS void spread_share(const pool *v, const window *win, const float *dy, floa
 
 /* ---- pixels that lie in several windows -------------------------------------------------------------------------------------- */
 
-/* What reaches a cell of one axis: outputs first, first + 1, ... (count of them); the place of the cell in the first one's
+/* The outputs that read a cell along one axis: first, first + 1, ... (count of them); and the place of the cell in the first one's
  * window. */
 typedef struct reach {
     int64_t first, count, place;
 } reach;
 
-/* That of cell 0 from a zeroed one, then of the next cell: outputs o with at - size < o * stride <= at. */
+/* The outputs for cell 0 from a zeroed struct, then for the next cell: outputs o with at - size < o * stride <= at. */
 static inline void next_reach(const axis *a, int64_t i, reach *r)
 {
     const int64_t at = i + a->pad;
@@ -299,8 +300,8 @@ static inline void next_reach(const axis *a, int64_t i, reach *r)
     r->place = at - r->first * a->stride;
 }
 
-/* One pixel: the sum of dy, or of dy where the window names this pixel, over its windows in the order of the output, from +0.
- * H x W windows, 0: any. */
+/* One pixel: the sum of dy, or of dy where the window selected this pixel, over its windows in the order of the output, from +0. H
+ * x W windows, 0: any. */
 ALWAYS void gather_pixel(const pool *v, const float *dy, float *dx, int64_t i, const reach *h, const reach *w, const int H,
                          const int W, const int NAMED)
 {
@@ -407,7 +408,7 @@ static void f32_avg_pool(const lki_args *g)
     each_window(&v, g->src[0].data, g->dst[0].data, average_of);
 }
 
-/* The shares of one image, where they are read more than once. */
+/* The shares of one image, if they are read more than once. */
 static size_t avg_pool_grad_scratch(const lki_args *g)
 {
     const pool v = pool_of(g, g->dst[0].shape, g->src[0].shape, NULL);

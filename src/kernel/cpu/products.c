@@ -1,4 +1,4 @@
-/* All products into the table. */
+/* Registers all products in the table. */
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
 

@@ -1,5 +1,5 @@
-/* random_uniform for f32, sixteen Philox blocks at a time. Dropout draws a number per activation, so this has
- * to keep up with the arithmetic around it. */
+/* random_uniform for f32, sixteen Philox blocks at a time. Dropout draws a number per activation, so this must not be slower than
+ * the arithmetic around it. */
 #include "kernel/cpu/vec.h"
 #include "kernel/draw.h"
 #include "kernel/register.h"
@@ -21,7 +21,7 @@ static inline void philox_rounds(vint c[4], uint64_t key)
 
 static inline vec uniform_of(vint words) { return vec_mul(vint_to_float(vint_right_unsigned(words, 8)), vec_set(0x1p-24f)); }
 
-/* Numbers 4 * block, ... of a draw, in [0, 1). Element 4q + j counts block + 4j + q, so that vint_turn() leaves them in order. */
+/* Numbers 4 * block, ... of a draw, in [0, 1). Element 4q + j has block + 4j + q, so that vint_turn() puts them in order. */
 static void uniform_batch(const lki_draw *d, uint64_t block, float u[BATCH])
 {
     uint32_t low[VEC], high[VEC];

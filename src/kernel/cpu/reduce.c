@@ -14,7 +14,7 @@
 static inline vec plain_step(vec acc, vec x) { return vec_add(acc, x); }
 static inline vec square_step(vec acc, vec x) { return vec_fma(x, x, acc); }
 
-/* A partial group is filled with zeros, which change no accumulator. */
+/* A partial group is padded with zeros, which change no accumulator. */
 #define FOLD(name)                                                                                                                 \
     static inline float name##_block(const float *x, int64_t n)                                                                    \
     {                                                                                                                              \
@@ -148,7 +148,7 @@ static void add_columns(float *sum, const float *other)
         vec_store(sum + j, vec_add(vec_load(sum + j), vec_load(other + j)));
 }
 
-/* Columns of [mid, inner], all lanes: a chain each, combined as soon as both sides of a node of the tree are there. */
+/* Columns of [mid, inner], all lanes: a chain each, combined as soon as both sides of a node of the tree are complete. */
 static void lanes_columns(const float *x, const float *y, int64_t inner, int64_t columns, const lki_lanes *lanes, int64_t entry,
                           float *dst)
 {
@@ -197,7 +197,7 @@ static float lanes_chain(const float *x, const lki_lanes *lanes, int64_t entry)
     return lki_fold_f32_end(&tree);
 }
 
-/* Output elements lo..hi in stretches that lie in one [mid, inner] block: first column, count. */
+/* Output elements lo..hi in stretches that are in one [mid, inner] block: first column, count. */
 #define EACH_STRETCH(...)                                                                                                          \
     for (int64_t o = a->lo, columns; o < a->hi; o += columns) {                                                                    \
         const float *x = (const float *)a->src[0].data + lki_column(e, o);                                                         \
@@ -222,7 +222,7 @@ static void f32_reduce_sum(const lki_args *a)
 
 /* ---- extremes ---------------------------------------------------------------------------------------------------------------- */
 
-/* A NaN, once there, stays; + 0 makes a zero +0, so that the order does not show. */
+/* A NaN is kept; + 0 turns -0 into +0, so that the result does not depend on the order. */
 #define EXTREME(slot, pick, fold, start)                                                                                           \
     static inline vec slot##_step(vec best, vec x) { return vec_select(vec_nan(x), x, pick(x, best)); }                            \
                                                                                                                                    \
@@ -275,9 +275,9 @@ EXTREME(reduce_min, vec_min, vec_fold_min, INFINITY)
 
 /* ---- where the extremes are -------------------------------------------------------------------------------------------------- */
 
-enum { SEARCHED = 4096 }; /* elements that stay in L1 between finding their extreme and finding its place */
+enum { SEARCHED = 4096 }; /* elements that stay in L1 between finding their extreme and finding its index */
 
-/* The first element equal to `wanted`, which is there; when that is NaN, the first NaN. */
+/* The first element equal to `wanted`, which exists; if that is NaN, the first NaN. */
 static int64_t first_place(const float *x, int64_t n, float wanted)
 {
     vec     w = vec_set(wanted);
@@ -305,7 +305,7 @@ static int64_t first_place(const float *x, int64_t n, float wanted)
         return from + first_place(x + from, lki_min(n - from, SEARCHED), best);                                                    \
     }
 
-/* Sixteen columns side by side: the best of each and its place, four bytes that are only moved. Once NaN, always NaN. */
+/* Sixteen columns side by side: the best of each and its index, four bytes that are only moved. Once NaN, always NaN. */
 #define PLACE_IN_COLUMNS(slot, beats)                                                                                              \
     static void slot##_columns(const float *x, int64_t mid, int64_t inner, int64_t columns, int64_t *dst)                          \
     {                                                                                                                              \

@@ -1,8 +1,8 @@
 /* Softmax and cross-entropy along the last axis for f32.
  *
- * A row goes through three times: its largest element m, then e = exp(x - m) and FOLD(e), then the results. Rows of at most sixteen
- * elements, the common classifier, go sixteen at a time, a class of all of them in one register; what is left of such rows at the
- * end stays in one register each. dst may be the logits. */
+ * A row is processed in three passes: its largest element m, then e = exp(x - m) and FOLD(e), then the results. Rows of at most
+ * sixteen elements, the common classifier, are processed sixteen at a time, with a class of all of them in one register; the
+ * remaining rows are in one register each. dst may be the logits. */
 #include "kernel/cpu/transpose.h"
 #include "kernel/cpu/vec.h"
 #include "kernel/cpu/vec_math.h"
@@ -17,7 +17,7 @@ static inline vec load_or_lowest(const float *x, int64_t n)
     return vec_select(vec_first(n), vec_load_part(x, n), vec_set(-INFINITY));
 }
 
-/* vec_max(x, m) skips NaN; a row with one comes out NaN through its sum. */
+/* vec_max(x, m) skips NaN; a row with a NaN gets NaN through its sum. */
 static float largest(const float *x, int64_t n)
 {
     vec     m0 = vec_set(-INFINITY), m1 = m0;
@@ -98,12 +98,12 @@ static inline float log_sum_exp(const float *x, int64_t n, float *m)
 
 /* ---- sixteen short rows ------------------------------------------------------------------------------------------------------ */
 
-/* A class of sixteen rows beside the next class of them. */
+/* A class of sixteen rows, then the next class of them. */
 typedef struct turned {
     _Alignas(64) float of[VEC * VEC];
 } turned;
 
-/* The elements of n classes are taken in eights, so the last row must not be the last of all: hi is the end of the range, and
+/* The elements of n classes are read in eights, so the last row must not be the last of all: hi is the end of the range, and
  * another thread may be writing after it. */
 static inline bool sixteen_rows(int64_t n, int64_t i, int64_t hi)
 {
@@ -119,13 +119,13 @@ static inline void take_rows(const float *x, int64_t n, turned *t)
     while ((j += 8) < n);
 }
 
-/* In halves, as it was stored: a processor waits when a load needs two stores that are still on their way. */
+/* In halves, as it was stored: a processor waits if a load needs two stores that are not complete. */
 static inline vec class_of(const turned *t, int64_t j)
 {
     return vec_join(_mm256_load_ps(t->of + j * VEC), _mm256_load_ps(t->of + j * VEC + 8));
 }
 
-/* Eights per row: what they write too much is the next row's, which follows. */
+/* Eights per row: the excess that they write is in the next row, which is written later. */
 static inline void put_rows(const turned *t, float *y, int64_t n)
 {
     turned  back;
@@ -151,7 +151,7 @@ static inline vec largest_of_rows(const turned *t, int64_t n)
     return m;
 }
 
-/* e = exp(x - m) into `to`, and FOLD(e): classes that are not there would add +0 to what is never -0. */
+/* e = exp(x - m) into `to`, and FOLD(e): missing classes would add +0 to sums that are never -0. */
 static inline vec sum_exp_of_rows(const turned *t, int64_t n, vec m, turned *to)
 {
     vec acc[VEC];
@@ -196,7 +196,7 @@ static void xent_rows(const float *x, const int64_t *label, float *loss, int64_t
     vec_store(loss, vec_sub(log_sum, vec_sub(vec_load(at_label), m)));
 }
 
-/* A quotient is never -0, so what is not a label may have its 0 taken off as well. */
+/* A quotient is never -0, so subtracting 0 for classes that are not the label changes nothing. */
 static void xent_grad_rows(const float *x, const int64_t *label, const float *dy, float *dx, int64_t n)
 {
     turned t;
@@ -285,7 +285,7 @@ static void f32_softmax_grad(const lki_args *a)
 
 /* ---- cross-entropy ----------------------------------------------------------------------------------------------------------- */
 
-/* The labels of `rows` rows; false when one of them is not a class. */
+/* The labels of `rows` rows; false if one of them is not a class. */
 static bool labels_of(const lki_args *a, int64_t row, int64_t rows, int64_t n, int64_t label[VEC])
 {
     bool all = true;
@@ -327,7 +327,7 @@ static void fill_row(float *dx, int64_t n, float value)
         dx[j] = value;
 }
 
-/* dy * (e / sum) for all classes, then the label's again with its 1 taken off. */
+/* dy * (e / sum) for all classes, then the label's again with 1 subtracted. */
 static void xent_grad_row(const float *x, float *dx, int64_t n, int64_t label, float dy)
 {
     if (label < 0) {

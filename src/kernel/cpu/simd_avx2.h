@@ -1,4 +1,5 @@
-/* The words the products are written in, with AVX2: vectors of 8 floats, tiles of 6 x 16. See simd_avx512.h for the same words. */
+/* The vector operations that the products are written in, with AVX2: vectors of 8 floats, tiles of 6 x 16. See simd_avx512.h for
+ * the same operations. */
 #ifndef LKI_KERNEL_CPU_SIMD_AVX2_H
 #define LKI_KERNEL_CPU_SIMD_AVX2_H
 
@@ -13,7 +14,7 @@
 
 enum { WIDTH = 8, ROWS = 6, COLS = 16 };
 
-/* Rows a tile of so many columns may have. */
+/* The most rows of a tile with this many columns. */
 static inline int64_t rows_for(int64_t cols) { return cols > WIDTH ? ROWS : 8; }
 
 typedef __m256  vf; /* floats */
@@ -48,13 +49,13 @@ static inline vm vm_first(int64_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n > 8 ? 8 : n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* x is larger than best in the order in which NaN is the largest and the first of equal ones stays. */
+/* x is larger than best, in the order in which NaN is the largest and the first of equal ones is kept. */
 static inline vm vm_wins(vf x, vf best)
 {
     return _mm256_castps_si256(_mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q)));
 }
 
-/* x > best, false for NaN; the larger, of equal ones and beside NaN the second. */
+/* x > best, false for NaN; the larger; of equal ones, and with NaN, the second. */
 static inline vm vm_above(vf x, vf best) { return _mm256_castps_si256(_mm256_cmp_ps(x, best, _CMP_GT_OQ)); }
 static inline vf vf_max(vf x, vf best) { return _mm256_max_ps(x, best); }
 
@@ -112,7 +113,7 @@ static inline uint64_t live_word(const float *d, int64_t n)
 /* *d for every element. */
 static inline vf factor_of(const float *d) { return vf_all(*d); }
 
-/* 64 bytes; where: bit i of a word for byte i. */
+/* 64 bytes; a mask has bit i of a word for byte i. */
 typedef struct v64 {
     __m256i low, high;
 } v64;

@@ -1,5 +1,5 @@
-/* The words the products are written in, with AVX-512: vectors of 16 floats, tiles of 8 x 32. See simd_avx2.h for the same
- * words. */
+/* The vector operations that the products are written in, with AVX-512: vectors of 16 floats, tiles of 8 x 32. See simd_avx2.h for
+ * the same operations. */
 #ifndef LKI_KERNEL_CPU_SIMD_AVX512_H
 #define LKI_KERNEL_CPU_SIMD_AVX512_H
 
@@ -9,12 +9,12 @@
 
 #define HAS_MANY_REGISTERS 1 /* 32 */
 
-/* Half of each vector would stay empty: the AVX2 kernel, which gives the same bits, is faster. */
+/* Half of each vector would be unused: the AVX2 kernel, which gives the same bits, is faster. */
 #define IS_NARROW(columns) ((columns) <= 8)
 
 enum { WIDTH = 16, ROWS = 8, COLS = 32 };
 
-/* Rows a tile of so many columns may have. */
+/* The most rows of a tile with this many columns. */
 static inline int64_t rows_for(int64_t cols) { return cols > WIDTH ? ROWS : 8; }
 
 typedef __m512    vf; /* floats */
@@ -43,13 +43,13 @@ static inline vm vi_equal(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 /* Elements below n (n of 16 and more: all). */
 static inline vm vm_first(int64_t n) { return (vm)(n >= 16 ? 0xffff : (1u << n) - 1); }
 
-/* x is larger than best in the order in which NaN is the largest and the first of equal ones stays. */
+/* x is larger than best, in the order in which NaN is the largest and the first of equal ones is kept. */
 static inline vm vm_wins(vf x, vf best)
 {
     return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(best, best, _CMP_ORD_Q), x, best, _CMP_NLE_UQ);
 }
 
-/* x > best, false for NaN; the larger, of equal ones and beside NaN the second. */
+/* x > best, false for NaN; the larger; of equal ones, and with NaN, the second. */
 static inline vm vm_above(vf x, vf best) { return _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ); }
 static inline vf vf_max(vf x, vf best) { return _mm512_max_ps(x, best); }
 
@@ -101,7 +101,7 @@ static inline uint64_t live_word(const float *d, int64_t n)
     return word;
 }
 
-/* *d for every element, by way of an integer register: the loops it is for are bound by loads of vectors. */
+/* *d for every element, through an integer register: in these loops loads of vectors are the bottleneck. */
 static inline vf factor_of(const float *d)
 {
     int32_t bits;
@@ -110,7 +110,7 @@ static inline vf factor_of(const float *d)
     return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
 }
 
-/* 64 bytes; where: bit i of a word for byte i. */
+/* 64 bytes; a mask has bit i of a word for byte i. */
 typedef __m512i v64;
 
 static inline v64  v64_zero(void) { return _mm512_setzero_si512(); }

@@ -1,18 +1,18 @@
 /* Matrix products that skip the zeros of a.
  *
- * After a relu half of all values are zero or more, after a pool on pictures with a blank background two in three, and so are
- * gradients that came back through a relu. fma(0, b, s) is s for every finite b, so these terms are left out. No bit changes by it:
- * chains and trees are those of gemm.c; where b has an infinity or NaN the terms are not left out; and a result of -0, an underflow
- * that a term of +0 might have made +0, is summed once more with all terms.
+ * After a relu half of all values or more are zero; after a pool on pictures with a blank background two in three are, and so are
+ * gradients that came back through a relu. fma(0, b, s) is s for every finite b, so these terms are left out. This changes no bit:
+ * chains and trees are those of gemm.c; if b has an infinity or NaN no terms are left out; and a result of -0, an underflow that a
+ * term of +0 might have turned into +0, is summed again with all terms.
  *
- * Which terms are live is known as words of bits. A row of results, 64 columns wide, stays in registers while the set bits of its
- * word are walked: a factor, one row of b from L1, a multiply-add per vector. Nothing is shared between rows as in a tile, so it
- * takes more loads a term, and pays where fewer than about three in four terms are live. The kernel samples a to decide this, and
- * decides again block by block.
+ * Bits say which terms are live. A row of results, 64 columns wide, stays in registers while the set bits of its word are walked: a
+ * factor, one row of b from L1, a multiply-add per vector. Nothing is shared between rows as in a tile, so this takes more loads
+ * per term, and is faster if fewer than about three in four terms are live. The kernel samples a to decide this, and decides again
+ * block by block.
  *
- *   rows    a[m] is a row of memory: blocks of DEPTH steps, which continue the chain through c
- *   lanes   a[m] is a column of memory and the steps are cut into lanes: STEPS at a time, the columns sorted by how many of them
- *           are live, so that the processor can predict the length of every loop */
+ *     rows    a[m] is a row of memory: blocks of DEPTH steps, which continue the chain through c
+ *     lanes   a[m] is a column of memory and the steps are divided into lanes: STEPS at a time, the columns sorted by how many of
+ *             them are live, so that the processor can predict the length of every loop */
 #include "kernel/cpu/finite.h"
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
@@ -24,27 +24,27 @@
 #define EACH_VECTOR _Pragma("GCC unroll 8") for (int j = 0; j < VECTORS; j++)
 
 enum {
-    PANEL = 64, /* columns of b that are taken at a time */
+    PANEL = 64, /* columns of b that are processed at a time */
     VECTORS = PANEL / WIDTH,
     DEPTH = 64,                                 /* steps of a block: bits of a word, and a panel of 16 KB */
     WORDS = 8,                                  /* rows: words of a row that are found at a time */
-    MOST_ROWS = 256,                            /* rows: so many at a time, their part of c in L2 */
-    MOST_COLUMNS = 8 * PANEL,                   /* and so many columns */
+    MOST_ROWS = 256,                            /* rows: this many at a time, their part of c in L2 */
+    MOST_COLUMNS = 8 * PANEL,                   /* and this many columns */
     STEPS = 8,                                  /* lanes: steps that are sorted together, */
-    TOGETHER = HAS_MANY_REGISTERS ? 4 : 2,      /* of so many lanes */
+    TOGETHER = HAS_MANY_REGISTERS ? 4 : 2,      /* of this many lanes */
     FEATURES = 64,                              /* and rows of c: bits of a word */
-    LEAST_ROWS = 8,                             /* fewer: not worth the looking */
-    LANES_SHARE = HAS_MANY_REGISTERS ? 12 : 11, /* sixteenths of their steps beyond which all are summed */
+    LEAST_ROWS = 8,                             /* fewer: looking for zeros is not worth it */
+    LANES_SHARE = HAS_MANY_REGISTERS ? 12 : 11, /* sixteenths of the steps; if more are live, all are summed */
     PACKED_FLOATS = 128 * 1024,                 /* of b, for lanes */
 };
 
 typedef lki_product product;
 
-/* ---- is it worth it? --------------------------------------------------------------------------------------------------------- */
+/* ---- deciding whether to skip ------------------------------------------------------------------------------------------------ */
 
 enum { SAMPLES = 128 };
 
-/* About how many of 1024 elements are live, of `rows` rows of `length` floats. */
+/* Approximately how many of 1024 elements are live, of `rows` rows of `length` floats. */
 static int64_t live_share(const float *a, int64_t row, int64_t rows, int64_t length)
 {
     const int64_t words = length / DEPTH, all = rows * words, step = lki_max(1, all / SAMPLES) | 1;
@@ -87,7 +87,7 @@ static __attribute__((noinline)) void settle(const product *g, int64_t m, int64_
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
-/* What is done with one row of a block. */
+/* How a row of a block ends. */
 typedef struct ending {
     int          more; /* the chain continues from c */
     int          relu;
@@ -102,7 +102,7 @@ ALWAYS int has_minus_zero(const vf *s)
     return any;
 }
 
-/* PANEL results of row m from column n on. Tells, if asked, whether all sums are finite; if not, c stays as it was. */
+/* PANEL results of row m from column n on. Returns, if asked, whether all sums are finite; if not, c is unchanged. */
 ALWAYS int walk(const product *g, int64_t m, int64_t n, int64_t k0, uint64_t live, const float *b, const ending *end, const int ask)
 {
     const float *a = g->a + m * g->a_row + k0;
@@ -154,7 +154,7 @@ static void dense_block(const product *g, int64_t m0, int64_t rows, int64_t k0, 
         }
 }
 
-/* The first row takes all terms: an infinity or NaN of b shows in its sums. */
+/* The first row uses all terms: an infinity or NaN of b makes its sums NaN or infinite. */
 static void live_block(const product *g, int64_t m, int64_t rows, const uint64_t *live, int64_t k, int64_t depth, int64_t n,
                        const float *panel, const float *next, const ending *end)
 {
@@ -171,7 +171,7 @@ static void live_block(const product *g, int64_t m, int64_t rows, const uint64_t
     }
 }
 
-/* What is read of b for the panel after the one at k0, n, where that is one run of memory; else NULL. */
+/* The memory of b for the panel after the one at k0, n, if it is one run; else NULL. */
 static const float *panel_behind(const product *g, int64_t k0, int64_t depth, int64_t n, int64_t end)
 {
     if (g->b_col == 1 && g->b_k == PANEL) return k0 + depth < g->K ? g->b + (k0 + depth) * PANEL + n : NULL;
@@ -192,7 +192,7 @@ static const float *panel_of(const product *g, int64_t k0, int64_t depth, int64_
     return room;
 }
 
-/* Words of a row are found several at a time, so that memory is read in long runs. */
+/* Words of a row are computed several at a time, so that memory is read in long runs. */
 static void find_live(const product *g, int64_t m, int64_t rows, int64_t k, int64_t depth, uint64_t (*live)[MOST_ROWS])
 {
     for (int64_t r = 0; r < rows; r++) {
@@ -210,7 +210,7 @@ static int64_t count_live(const uint64_t *live, int64_t rows)
     return count;
 }
 
-/* Rows m .. of columns n0 .. `to`, the steps k .. k + depth. */
+/* Rows from m on of columns n0 .. `to`, the steps k .. k + depth. */
 static void skip_block(const product *g, int64_t m, int64_t rows, int64_t n0, int64_t to, int64_t k, int64_t depth,
                        const uint64_t *live)
 {
@@ -246,8 +246,8 @@ typedef struct steps_of {
     uint8_t feature[FEATURES];
 } steps_of;
 
-/* The numbers of the bits of a byte, a byte each: first those that are not set, the highest first, then those that are, the lowest
- * first. */
+/* The numbers of the bits of a byte, a byte each: first those that are not set, the highest first, then those that are set, the
+ * lowest first. */
 #define BITS(x)                                                                                                                    \
     (((x)&1) + ((x) >> 1 & 1) + ((x) >> 2 & 1) + ((x) >> 3 & 1) + ((x) >> 4 & 1) + ((x) >> 5 & 1) + ((x) >> 6 & 1) + ((x) >> 7 & 1))
 #define BELOW(x, bit) BITS((x) & ((1 << (bit)) - 1))
@@ -265,10 +265,10 @@ typedef struct short_lanes {
     int64_t         a_k, steps;
     const steps_of *s;
     const float    *top;    /* the end of a stack of open sums, each [feature][PANEL]: */
-    int             merges; /* so many from there are added to this one, */
+    int             merges; /* this many from there are added to this one, */
     const float    *below;  /* then this one, if there is one; */
     float          *to;     /* the sum is stored here, */
-    int64_t         to_row; /* in rows of so many floats: */
+    int64_t         to_row; /* in rows of this many floats: */
     int             last;   /* in c, when it is complete */
     const product  *g;      /* of which c is a part from */
     int64_t         m, n;   /* this row and column on */
@@ -280,7 +280,7 @@ ALWAYS v64 find_steps(const float *a, int64_t a_k, int64_t steps, const int64_t 
     v64 live = v64_zero();
     for (int64_t i = 0; i < steps; i++) {
         const uint64_t here = live_word(a + i * a_k, features);
-        for (int line = 0; line < FEATURES; line += 16) /* of the next block: no prefetcher of the machine finds it */
+        for (int line = 0; line < FEATURES; line += 16) /* of the next block: no hardware prefetcher finds it */
             __builtin_prefetch(a + i * a_k + FEATURES + line);
         live = v64_add_where(live, here, 1 << i);
     }
@@ -288,7 +288,7 @@ ALWAYS v64 find_steps(const float *a, int64_t a_k, int64_t steps, const int64_t 
     return v64_count(live);
 }
 
-/* The steps of TOGETHER lanes. Returns the most that are live in one of them. */
+/* The steps of TOGETHER lanes. Returns the largest number of live steps in one of them. */
 static v64 find_most(const float *a, int64_t a_k, int64_t steps, int64_t features, steps_of *s)
 {
     v64 most = v64_zero();
@@ -298,8 +298,8 @@ static v64 find_most(const float *a, int64_t a_k, int64_t steps, int64_t feature
     return most;
 }
 
-/* PANEL results of rows of c of which none of TOGETHER lanes has more than n live steps. Each takes n, so that the processor can
- * predict the length of every loop: first some whose factor is zero, which do not change +0, then those that are live. */
+/* PANEL results of rows of c for which none of TOGETHER lanes has more than n live steps. Each executes n steps, so that the
+ * processor can predict the length of every loop: first some with factor zero, which do not change +0, then the live ones. */
 ALWAYS void sum_together(const short_lanes *lanes, uint64_t which, const int n)
 {
     const short_lanes g = *lanes; /* in registers */
@@ -376,8 +376,8 @@ static void sum_all(const product *g, int64_t m, int64_t features, int64_t n, co
         }
 }
 
-/* All lanes of a block of c, with all terms if many are live in the first of them. Where rows of c are close together, the lowest
- * place of the stack is c itself: less to keep in L1. */
+/* All lanes of a block of c, with all terms if many are live in the first of them. If rows of c are close together, the lowest
+ * level of the stack is c itself, which needs less of L1. */
 static void sum_block(const product *g, int64_t m, int64_t features, int64_t n, const float *b, int64_t steps, float *stack)
 {
     enum { BLOCK = FEATURES * PANEL };
@@ -407,7 +407,7 @@ static void sum_block(const product *g, int64_t m, int64_t features, int64_t n, 
     }
 }
 
-/* How many steps every lane has; 0: not all the same number, or more than fit a byte. */
+/* The number of steps of every lane; 0: lanes differ, or it does not fit in a byte. */
 static int64_t short_steps(const lki_lanes *lanes)
 {
     const int64_t steps = lanes->bound[1] - lanes->bound[0];
@@ -424,7 +424,7 @@ static int is_finite(const product *g, int64_t columns)
     return 1;
 }
 
-enum { LOOKED_AT = 4 }; /* one block in so many */
+enum { LOOKED_AT = 4 }; /* one block in this many */
 
 /* How many steps of a lane are summed, on average over some of the blocks, in sixteenths. */
 static int64_t steps_taken(const product *g, int64_t steps)
@@ -462,7 +462,7 @@ static void skip_lanes(const product *g, int64_t columns)
 
 enum {
     ROWS_SHARE = 700 /* of 1024 */,
-    WIDE_SHARE = 7 /* sixteenths of the steps: beyond, tiles are faster that share packed rows of a between panels */,
+    WIDE_SHARE = 7 /* sixteenths of the steps: above, tiles that share packed rows of a between panels are faster */,
     LANES_STEPS = 2048 /* there is no space for more */
 };
 

@@ -23,7 +23,7 @@
         if (NV > 1) c##p##1 = PART ? vf_load_some(t->c[p] + WIDTH, last) : vf_load(t->c[p] + WIDTH);                               \
     }
 
-/* One step of the chains: b0, b1 are loaded, i is the place in each row. */
+/* One step of the chains: b0, b1 are loaded, i is the index in each row. */
 #define LOAD(b)                                                                                                                    \
     const vf b0 = NV == 1 && PART ? vf_load_some(b, last) : vf_load(b);                                                            \
     const vf b1 = NV == 1 ? b0 : PART ? vf_load_some((b) + WIDTH, last) : vf_load((b) + WIDTH);
@@ -48,7 +48,7 @@
         if (NV > 1) vf_store(top + (p * NV + 1) * WIDTH, c##p##1);                                                                 \
     }
 
-/* `lane` is complete: add it to the open sums of its size, then put it there itself unless it is the last. */
+/* `lane` is complete: add it to the open sums of its size, then store it there unless it is the last. */
 #define CLOSE_LANE                                                                                                                 \
     if (lanes > 1) {                                                                                                               \
         for (int below = lane; below & 1; below >>= 1) {                                                                           \
@@ -117,8 +117,8 @@ ALWAYS void tile_body(const lki_tile *t, const int P, const int NV, const int PA
     FINISH
 }
 
-/* The same with one level and no lanes, what matrix products are made of: nothing but the loop between loads and stores of c.
- * AHEAD: t->ahead is there. */
+/* The same with one level and no lanes, as in matrix products: only the loop between loads and stores of c. AHEAD: t->ahead is not
+ * NULL. */
 ALWAYS void flat_body(const lki_tile *t, const int P, const int NV, const int PART, const int AHEAD)
 {
     const vm      last = vm_first(t->cols - (NV - 1) * WIDTH);
@@ -140,8 +140,8 @@ ALWAYS void flat_body(const lki_tile *t, const int P, const int NV, const int PA
     FINISH
 }
 
-/* The same for lanes of few steps each: the rows are neighbours (a[0][p] is row p), lane follows lane, and one pointer walks it
- * all. */
+/* The same for lanes of few steps each: the rows are adjacent (a[0][p] is row p), lanes are consecutive, and one pointer walks all
+ * of it. */
 #define NEXT_ROW(p)                                                                                                                \
     if (p < P) {                                                                                                                   \
         const vf x = vf_all(a[p]);                                                                                                 \
@@ -180,8 +180,7 @@ ALWAYS void lanes_body(const lki_tile *t, const int P, const int NV, const int P
     FINISH
 }
 
-/* The same with rows that leave out steps: a run of columns in which all rows take part goes at full speed, the others row by
- * row. */
+/* The same with rows that leave out steps: columns in which all rows take part run at full speed, the others row by row. */
 #define SOME_ROW(p)                                                                                                                \
     if (p < P && (take >> p & 1)) {                                                                                                \
         const vf x = vf_all(a##p[i]);                                                                                              \
@@ -208,7 +207,7 @@ ALWAYS void ragged_body(const lki_tile *t, const lki_ragged *r, const int P, con
     EACH_ROW(POINT_ROW)
     EACH_ROW(DECLARE_ROW)
 
-    int64_t from = 0, to = t->count[0]; /* the columns every row has */
+    int64_t from = 0, to = t->count[0]; /* the columns that all rows have */
     for (int p = 0; p < P; p++) {
         from = lki_max(from, r->first[p][0]);
         to = lki_min(to, r->last[p][0]);

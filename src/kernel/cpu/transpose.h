@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* Four registers as a 4 x 4 matrix in each half, turned. */
+/* Four registers as a 4 x 4 matrix in each half, transposed. */
 static inline void lki_turn_halves(__m256 *a, __m256 *b, __m256 *c, __m256 *d)
 {
     __m256 ab = _mm256_unpacklo_ps(*a, *b), AB = _mm256_unpackhi_ps(*a, *b);

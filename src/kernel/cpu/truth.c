@@ -1,7 +1,7 @@
 /* Truth values: is_finite, logical_not, logical_and, logical_or, reduce_any, reduce_all.
  *
- * A bool is a byte, true when it is not 0; results are 0 and 1. Bytes go 32 at a time, with either instruction set. dst may be an
- * operand of its own size. */
+ * A bool is a byte, true if it is not 0; results are 0 and 1. Bytes are processed 32 at a time, with either instruction set. dst
+ * may be an operand of its own size. */
 #include "kernel/axes.h"
 #include "kernel/broadcast.h"
 #include "kernel/cpu/vec.h"
@@ -39,7 +39,7 @@ static void bool_logical_not(const lki_args *a)
         dst[i] = !src[i];
 }
 
-/* `neither` has all bits of a byte set where the result is false. */
+/* `neither` has all bits of a byte set if the result is false. */
 #define LOGICAL(name, operation, neither)                                                                                          \
     static void name##_run(const lki_args *a, int64_t n, char *dense, const char *const *src, const int64_t *step)                 \
     {                                                                                                                              \
@@ -66,7 +66,7 @@ LOGICAL(logical_or, ||, falses(_mm256_or_si256(x, y)))
 
 /* ---- reductions -------------------------------------------------------------------------------------------------------------- */
 
-/* Is there a byte among n that `is` says? Stops where it finds one. */
+/* True if one of n bytes satisfies `is`. Stops at the first one. */
 #define FOUND(name, is_vector, is_byte)                                                                                            \
     static uint8_t name(const uint8_t *p, int64_t n)                                                                               \
     {                                                                                                                              \

@@ -17,7 +17,7 @@ typedef struct vint {
 } vint;
 typedef vec vmask; /* all bits of an element set or none */
 
-/* Both halves of an operation on vec, vec and vec; on mask comparisons; on integers. */
+/* Applies an operation to both halves: of vec, vec and vec; mask comparisons; integers. */
 #define VEC_1(call, a) ((vec){call((a).lo), call((a).hi)})
 #define VEC_2(call, a, b) ((vec){call((a).lo, (b).lo), call((a).hi, (b).hi)})
 #define VEC_3(call, a, b, c) ((vec){call((a).lo, (b).lo, (c).lo), call((a).hi, (b).hi, (c).hi)})

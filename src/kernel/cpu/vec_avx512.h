@@ -1,9 +1,9 @@
 /* Sixteen floats at a time with AVX-512: one register. vec_avx2.h has the same names with two registers of eight.
  *
  * Invariants
- * 1. Every function is one rounded operation per element, or none; nothing here reorders or fuses what its name does not say.
- * 2. vec_max and vec_min return the second operand when either is NaN or both are zeros: a > b ? a : b and a < b ? a : b.
- * 3. Partial loads fill with zeros; neither partial loads nor partial stores touch memory past n elements. */
+ *  1. Every function is one rounded operation per element, or none; nothing here reorders or fuses unless its name says so.
+ *  2. vec_max and vec_min return the second operand if either is NaN or both are zeros: a > b ? a : b and a < b ? a : b.
+ *  3. Partial loads are padded with zeros; neither partial loads nor partial stores access memory after n elements. */
 #ifndef LKI_KERNEL_CPU_VEC_AVX512_H
 #define LKI_KERNEL_CPU_VEC_AVX512_H
 
@@ -47,7 +47,7 @@ static inline vec vec_copysign(vec magnitude, vec sign)
     return _mm512_or_ps(vec_abs(magnitude), _mm512_and_ps(_mm512_set1_ps(-0.0f), sign));
 }
 
-/* Comparisons are false when either is NaN, except vec_ne and vec_not_le. */
+/* Comparisons are false if either is NaN, except vec_ne and vec_not_le. */
 static inline vmask vec_lt(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 static inline vmask vec_le(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vmask vec_eq(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
@@ -100,7 +100,7 @@ static inline vint vint_multiply(vint a, uint32_t m, vint *high)
     return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
 }
 
-/* Four vectors seen as a matrix of 4 rows: turned so that quarter q of row j holds elements 4q + j of a, b, c, d. */
+/* Four vectors as a matrix of 4 rows, transposed so that quarter q of row j holds elements 4q + j of a, b, c, d. */
 static inline void vint_turn(vint *a, vint *b, vint *c, vint *d)
 {
     vint ab = _mm512_unpacklo_epi32(*a, *b), AB = _mm512_unpackhi_epi32(*a, *b);

@@ -1,4 +1,4 @@
-/* One number out of sixteen, for both vector headers: acc[i] = acc[i] op acc[i + half] for half = 8, 4, 2, 1. */
+/* Folding sixteen numbers into one, for both vector headers: acc[i] = acc[i] op acc[i + half] for half = 8, 4, 2, 1. */
 #ifndef LKI_KERNEL_CPU_VEC_FOLD_H
 #define LKI_KERNEL_CPU_VEC_FOLD_H
 

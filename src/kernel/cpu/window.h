@@ -2,12 +2,13 @@
  *
  * Cells outside the image are left out of sums, so results near a border have shorter chains. Along one axis, neighbouring results
  * with the same set of taps form a run; a product of a row run and a column run is a set of results that one kind of tile computes,
- * and the inside of the image is one such set. The taps of a run lie at equal distances in the source.
+ * and the inside of the image is one such set. The taps of a run are at equal distances in the source.
  *
- * forward: result o, tap k, source o*stride - pad + k*dilation. Runs are neighbours.
- * backward: result i (a cell of the image), source o (an output), tap k = (i + pad - o*stride) / dilation where that is whole; o
- * ascends, so k descends. Results of one phase, i mod stride, form runs; their taps are q = stride / gcd(stride, dilation) apart.
- * Taps get a place: grouped by k mod q, descending inside a group, so that the taps of a run are neighbours there too. */
+ *     forward    result o, tap k, source o*stride - pad + k*dilation. Runs are neighbours.
+ *     backward   result i (a cell of the image), source o (an output), tap k = (i + pad - o*stride) / dilation if that is whole; o
+ *                ascends, so k descends. Results with the same i mod stride form runs; their taps are q = stride / gcd(stride,
+ *                dilation) apart. Each tap has a place: grouped by k mod q, descending inside a group, so that the taps of a run
+ *                are adjacent there too. */
 #ifndef LKI_KERNEL_CPU_WINDOW_H
 #define LKI_KERNEL_CPU_WINDOW_H
 
@@ -33,7 +34,7 @@ static inline lki_axis lki_axis_of(const lki_window *w, int axis, int64_t in, in
 static inline int64_t lki_ceil_div_signed(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 static inline int64_t lki_clamp(int64_t x, int64_t low, int64_t high) { return lki_max(low, lki_min(x, high)); }
 
-/* The first output for which tap k lies inside the image, and the first for which it does not any more. */
+/* The first output for which tap k is inside the image, and the first after it for which it is not. */
 static inline int64_t lki_first_out(const lki_axis *x, int64_t k)
 {
     return lki_clamp(lki_ceil_div_signed(x->pad - k * x->dilation, x->stride), 0, x->out);
@@ -53,7 +54,7 @@ static inline int64_t lki_last_tap(const lki_axis *x, int64_t o)
     return lki_clamp(lki_ceil_div_signed(x->in + x->pad - o * x->stride, x->dilation), 0, x->size);
 }
 
-/* The next run; start with a zeroed one. False when there is none. `end` bounds the results. */
+/* The next run; start with a zeroed one. False if there are no more. `end` bounds the results. */
 static inline bool lki_window_run_forward(const lki_axis *x, lki_window_run *r, int64_t end)
 {
     const int64_t o = r->at + r->count;
@@ -85,7 +86,7 @@ static inline int64_t lki_tap_place(const lki_axis *x, int64_t k)
     return place + (x->size - 1 - k) / q;
 }
 
-/* The taps that reach cell i: the first output that does and its tap; how many. */
+/* The taps that read cell i: the first output and its tap; how many. */
 static inline int64_t lki_reach(const lki_axis *x, int64_t i, int64_t *o, int64_t *k)
 {
     const int64_t g = lki_gcd(x->stride, x->dilation), t = i + x->pad;

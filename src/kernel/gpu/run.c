@@ -1,4 +1,4 @@
-/* Running a slot at once on a GPU: the card does it later, in order; a call that checks indices is waited for. */
+/* Running a slot at once on a GPU: the card does the work later, in order. If the call checks indices, this waits for it. */
 #include "kernel/gpu/run.h"
 #include "core/log.h"
 #include "core/runtime.h"
@@ -20,7 +20,7 @@ static lk_status launch(lki_device *d, const lki_gpu_line *l, const lki_slot_cal
     return lki_gpu_check(d, c->op, l->backend->failure(l->card));
 }
 
-/* With a word of its own for the code of a fault. */
+/* With a separate word for the code of a fault. */
 static lk_status launch_checked(lki_device *d, const lki_gpu_line *l, lki_slot_call *c, lki_launch *how)
 {
     int fault = 0;

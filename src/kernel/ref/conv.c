@@ -1,5 +1,5 @@
 /* Reference convolutions. The loops are in conv.inc, once for each element type, and winograd.inc, for the f32 shapes that
- * winograd.h names; here is what they share: sizes and index rules, and who computes what. */
+ * winograd.h names; this file has what they share: sizes, index rules, and the choice between the two. */
 #include "kernel/ref/products.h"
 #include <math.h>
 
@@ -24,7 +24,7 @@ static conv conv_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
 
 #include "kernel/ref/winograd.inc"
 
-/* One function per f32 slot: WINOGRAD where the rule says so, direct elsewhere. */
+/* One function per f32 slot: WINOGRAD if the rule says so, else direct. */
 #define EITHER(slot, x, w)                                                                                                         \
     static void f32_##slot##_either(const lki_args *g)                                                                             \
     {                                                                                                                              \

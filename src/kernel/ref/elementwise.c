@@ -1,8 +1,8 @@
-/* Element-wise slots: what each one is, as one expression.
+/* Element-wise slots: each one is one expression.
  *
  * MAP writes dst[i] = f(x) with x = src[i]; ZIP writes dst[i] = f(x, y) with both operands broadcast to dst. T is the element type,
- * W the type its arithmetic wraps in (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot
- * computes; where it only picks (maximum, where, ...) it may come through. */
+ * W the type in which its arithmetic wraps (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot
+ * computes; where it only selects (maximum, where, ...) it may be kept. */
 #include "kernel/broadcast.h"
 #include "kernel/index.h"
 #include "kernel/ref/math.h"
@@ -44,7 +44,7 @@ MAP(is_finite, f64, u8, isfinite(x) != 0)
 MAP(logical_not, u8, u8, !x)
 /* clang-format on */
 
-/* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
+/* max(low, min(x, high)); written so that NaN, which is neither less nor greater, is kept. */
 #define CLIP(T)                                                                                                                    \
     static void T##_clip(const lki_args *a)                                                                                        \
     {                                                                                                                              \
@@ -89,7 +89,7 @@ CLIP(i64)
     ZIP(name, i32, i32, expression)                                                                                                \
     ZIP(name, i64, i64, expression)
 
-/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod knows no
+/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod ignores
  * FTZ. */
 #define FLOAT_MOD(T, fmod, smallest)                                                                                               \
     static T T##_floor_mod(T x, T y)                                                                                               \
@@ -99,7 +99,7 @@ CLIP(i64)
         return (r < 0) != (y < 0) ? r + y : r;                                                                                     \
     }
 
-/* y = -1 is apart because the smallest integer has no negative: it wraps. */
+/* y = -1 is a separate case: the smallest integer has no negative, so it wraps. */
 #define INTEGER_DIV(T)                                                                                                             \
     static T T##_floor_div(const lki_args *a, T x, T y)                                                                            \
     {                                                                                                                              \

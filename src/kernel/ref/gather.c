@@ -1,8 +1,8 @@
-/* Rows by index: gather, its gradient, both with ids of each row's own, one-hot.
+/* Rows by index: gather, its gradient, both also with separate ids per row, one-hot.
  *
  * x is [outer, entries, inner] around attr scan.axis, ids has any shape, and gather makes [outer, ids, inner]. The gradient sums
- * the rows of dy that came from one entry: positions are sorted by id first (counting sort, stable), so every entry is written once
- * and only those some id names are summed; the others are +0. */
+ * the rows of dy that were read from one entry: positions are sorted by id first (counting sort, stable), so every entry is written
+ * once. Entries without ids are +0. */
 #include "kernel/axes.h"
 #include "kernel/index.h"
 #include "kernel/ref/types.h"
@@ -52,12 +52,12 @@ void lki_sort_positions(const lki_args *a, int64_t entries, int64_t ids, int64_t
     }
     for (int64_t e = 0; e < entries; e++)
         begin[e + 1] += begin[e];
-    for (int64_t p = from; p < to; p++) { /* begin[e] runs ahead to begin[e + 1] ... */
+    for (int64_t p = from; p < to; p++) { /* begin[e] is moved to begin[e + 1] ... */
         int64_t id = lki_index(&a->src[1], p);
         if (id >= 0 && id < entries) order[begin[id]++] = p;
     }
     for (int64_t e = entries; e > 0; e--)
-        begin[e] = begin[e - 1]; /* ... and is put back */
+        begin[e] = begin[e - 1]; /* ... and is restored */
     begin[0] = 0;
 }
 
@@ -66,7 +66,7 @@ enum { CHUNK = 64 }; /* columns summed side by side */
 #define LOOPS "kernel/ref/gather_grad.inc"
 #include "kernel/ref/both.inc"
 
-/* ---- ids of each row's own --------------------------------------------------------------------------------------------------- */
+/* ---- separate ids per row ---------------------------------------------------------------------------------------------------- */
 
 typedef struct picks {
     int64_t entries, ids, inner; /* x is [n, entries, inner], ids [n, ids] */
@@ -141,7 +141,7 @@ ONE_HOT(u16)
 ONE_HOT(u32)
 ONE_HOT(u64)
 
-/* An id out of range is a row of off. */
+/* For an id out of range the row has the `off` value. */
 static void any_one_hot(const lki_args *a)
 {
     const lk_shape *shape = a->dst[0].shape;

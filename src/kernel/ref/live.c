@@ -1,5 +1,5 @@
-/* Reference convolution gradients through a 2x2 max pool. The loops are in live.inc, once for each element type; here is what they
- * share: sizes and index rules. */
+/* Reference convolution gradients through a 2x2 max pool. The loops are in live.inc, once for each element type; this file has what
+ * they share: sizes and index rules. */
 #include "kernel/ref/products.h"
 #include <math.h>
 
@@ -25,7 +25,7 @@ static live live_of(const lki_args *g, const lk_shape *x, const lk_shape *w, con
 #define LOOPS "kernel/ref/live.inc"
 #include "kernel/ref/both.inc"
 
-/* d, for which room is asked. */
+/* Memory for d. */
 static size_t dense_scratch(const lki_args *g) { return (size_t)lki_shape_size(g->src[2].shape) * lk_dtype_bytes(g->dst[0].dtype); }
 
 #define SET(slot)                                                                                                                  \

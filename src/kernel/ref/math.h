@@ -1,14 +1,14 @@
 /* Elementary functions in single precision, as plain scalar code that vector code can repeat operation by operation.
  *
  * Invariants
- * 1. Only additions, multiplications, divisions, fmaf, comparisons and integer operations on the bits: each is rounded the same way
- *    everywhere, so cpu/vec_math.h, which does the same steps sixteen at a time, gives the same bits.
- * 2. Subnormal operands count as zeros and subnormal results as zeros (kernels run with FTZ and DAZ).
- * 3. The largest error in units of the last place, over every fifth float, against double precision:
+ *  1. Only additions, multiplications, divisions, fmaf, comparisons and integer operations on the bits: each is rounded the same
+ *     way everywhere, so cpu/vec_math.h, which does the same steps sixteen at a time, gives the same bits.
+ *  2. Subnormal operands count as zeros and subnormal results as zeros (kernels run with FTZ and DAZ).
+ *  3. The largest error in units of the last place, over every fifth float, against double precision:
  *
  *        exp 0.89    expm1 1.45    log 0.96    log1p 1.48    tanh 1.35    sigmoid 1.60    erf 1.02    softplus 1.82
  *
- *    (tests/op/kernels.c holds them to it). sin, cos and pow go through double precision and are rounded once. */
+ * (tests/op/kernels.c checks these limits). sin, cos and pow are computed in double precision and rounded once. */
 #ifndef LKI_KERNEL_REF_MATH_H
 #define LKI_KERNEL_REF_MATH_H
 
@@ -137,7 +137,7 @@ static inline float lki_log1p_f32(float x)
     int32_t i = (int32_t)((uint32_t)lki_bits_of(u) - LKI_SQRT_HALF_BITS);
     int32_t k = i >> 23;
     float   m = lki_float_of((i & 0x7fffff) + LKI_SQRT_HALF_BITS);
-    int32_t scale = 127 - k; /* 2^-k; 0 where c does not count any more */
+    int32_t scale = 127 - k; /* 2^-k; 0 where c is too small to matter */
     if (scale < 0) scale = 0;
     float r = lki_log_sum((float)k, fmaf(c, lki_float_of((int32_t)((uint32_t)scale << 23)), m - 1.0f));
     if (!(x < INFINITY)) r = x;
@@ -169,7 +169,7 @@ static inline float lki_tanh_f32(float x)
 static inline float lki_sigmoid_f32(float x)
 {
     float e = lki_exp_f32(-fabsf(x));
-    float z = e / (1.0f + e); /* of -|x|, but twice rounded; as a correction that does not show */
+    float z = e / (1.0f + e); /* of -|x|, rounded twice; in this correction that has no effect */
     float a = x < 0 ? e : 1.0f;
     return fmaf(-a, z, a);
 }

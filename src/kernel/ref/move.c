@@ -1,5 +1,5 @@
-/* Moves: copy, fill, broadcast, transpose, slice, pad, concat. Bits are moved as they are, by element size; only pad_grad, which
- * sums what pad has repeated, knows numbers. */
+/* Moves: copy, fill, broadcast, transpose, slice, pad, concat. Bits are moved unchanged, by element size; only pad_grad, which sums
+ * what pad has repeated, does arithmetic. */
 #include "kernel/axes.h"
 #include "kernel/broadcast.h"
 #include "kernel/ref/types.h"
@@ -105,7 +105,7 @@ static void any_transpose(const lki_args *a)
     lki_walk_run(&w, a, a->lo, a->hi, take_run(bytes));
 }
 
-/* A walk over `part` (dense) beside the cells of `whole` that a slice of it names. */
+/* A walk over `part` (dense) beside the cells of `whole` that a slice selects. */
 static lki_walk slice_walk(const lki_attr *attr, const lki_view *part, const lki_view *whole)
 {
     size_t   bytes = lk_dtype_bytes(part->dtype);
@@ -181,7 +181,7 @@ static int64_t padded_from(const lki_attr *attr, int axis, int64_t c, int64_t n)
     }
 }
 
-/* The last axis that is padded, and how many elements follow it; they stay together. -1: none is. */
+/* The last axis that is padded, and how many elements follow it; they stay together. -1: no axis is padded. */
 static int padded_axis(const lk_shape *padded, const lk_shape *plain, int64_t *inner)
 {
     int axis = plain->rank - 1;
@@ -190,7 +190,7 @@ static int padded_axis(const lk_shape *padded, const lk_shape *plain, int64_t *i
     return axis;
 }
 
-/* Where the unpadded row begins that fills row `row` of the padded array (all axes before `last`); -1: none. */
+/* The offset of the unpadded row that fills row `row` of the padded array (all axes before `last`); -1: none. */
 static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk_shape *plain, int last, int64_t inner, int64_t row)
 {
     int64_t at = 0, stride = plain->dim[last] * inner;
@@ -204,8 +204,8 @@ static int64_t padded_row(const lki_attr *attr, const lk_shape *padded, const lk
     return at;
 }
 
-/* Calls each(args, i, n, from) for stretches of the padded array's elements lo..hi: n of them from i on are those of the unpadded
- * array from `from` on, or none of them when that is -1. */
+/* Calls each(args, i, n, from) for stretches of the padded array's elements lo..hi: the n elements from i on are those of the
+ * unpadded array from `from` on; -1: they are padding. */
 typedef void pad_stretch(const lki_args *a, int64_t i, int64_t n, int64_t from);
 
 static void each_padded(const lki_args *a, const lk_shape *padded, const lk_shape *plain, int64_t lo, int64_t hi, pad_stretch *each)

@@ -1,4 +1,5 @@
-/* Reference pooling. The loops are in pool.inc, once for each element type; here is what they share: sizes, index rules, cells. */
+/* Reference pooling. The loops are in pool.inc, once for each element type; this file has what they share: sizes, index rules,
+ * cells. */
 #include "kernel/ref/products.h"
 #include <math.h>
 
@@ -31,7 +32,7 @@ static int64_t cell_of(const pool *v, int64_t oh, int64_t ow, int64_t k)
     return ih < 0 || ih >= v->IH || iw < 0 || iw >= v->IW ? -1 : ih * v->IW + iw;
 }
 
-/* How many cells of a window lie inside the image. */
+/* How many cells of a window are inside the image. */
 static int64_t cells_of(const pool *v, int64_t oh, int64_t ow)
 {
     int64_t count = 0;

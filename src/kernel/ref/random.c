@@ -1,4 +1,4 @@
-/* Random numbers, four at a time: draw.h says which. */
+/* Random numbers, four at a time; draw.h defines them. */
 #include "kernel/draw.h"
 #include "kernel/ref/types.h"
 #include "kernel/register.h"

@@ -1,4 +1,4 @@
-/* Reference kernels of what replicas do together: sums in the order of the lane tree, agreement, and updates picked by ids or by
+/* Reference kernels for several replicas: sums in the order of the lane tree, agreement, and updates selected by ids or by
  * lanes. */
 #include "kernel/ref/types.h"
 #include "kernel/register.h"
@@ -70,7 +70,7 @@ REPLICA_SUM(i64)
 AGREE(f32)
 AGREE(f64)
 
-/* ---- entries picked by ids ---- */
+/* ---- entries selected by ids ---- */
 
 enum { ADD, SUB, MUL, DIV, MIN, MAX, UPDATE };
 

@@ -14,7 +14,7 @@
     X(update_ema) X(update_overwrite) X(update_accumulate) X(clip_by_norm)
 /* clang-format on */
 
-/* The square root is correctly rounded; so is nothing else, and the one power in use is mostly a square root. */
+/* The square root is rounded correctly; other powers need not be, and the only one in use is mostly a square root. */
 static inline double power_of(double x, double y) { return y == 0.5 ? sqrt(x) : pow(x, y); }
 
 #define LOOPS "kernel/ref/update.inc"

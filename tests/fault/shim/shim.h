@@ -22,7 +22,7 @@ typedef struct shim_fault {
     int         at;      /* which call, from 1 */
     int         error;   /* of SHIM_FAIL */
     bool        lasting; /* of SHIM_FAIL: all calls from `at` on that may fail so (ENOSPC: those that need room) */
-    int         kept;    /* of SHIM_POWER_CUT: so many renames and removals happened */
+    int         kept;    /* of SHIM_POWER_CUT: this many renames and removals happened */
 } shim_fault;
 
 /* From now on. The folder must not be below another one that matters. */

@@ -1,4 +1,4 @@
-/* What target.h promises. Requests for memory are counted by taking the place of the library's functions (the linker's --wrap). */
+/* The checks of target.h. Requests for memory are counted by replacing the library's functions (the linker's --wrap). */
 #include "core/error.h"
 #include "fuzz/target.h"
 #include <stdarg.h>

@@ -1,12 +1,12 @@
-/* A fuzzer for where there is no libFuzzer: changes the files of a corpus at random and gives them to the target, one after the
- * other, until time is up. The same seed gives the same inputs. It knows nothing of coverage; the long runs that found what is in
- * the corpora were libFuzzer's.
+/* A fuzzer for compilers without libFuzzer: changes the files of a corpus at random and passes them to the target, one after the
+ * other, until time is up. The same seed gives the same inputs. It does not measure coverage; the corpora come from long runs with
+ * libFuzzer.
  *
  *     NAME [FOLDER | FILE]...          first every file as it is, then changed ones for LOCKSTEP_FUZZ_SECONDS (default 2), or until
- *                                      there were LOCKSTEP_FUZZ_RUNS; other ones with LOCKSTEP_FUZZ_SEED. Files alone: as they are
+ *                                      there were LOCKSTEP_FUZZ_RUNS; others with LOCKSTEP_FUZZ_SEED. Files alone: as they are
  *
- * The input being read is in NAME.input, so that it is there when the process ends in the middle. One that takes more than 10
- * seconds ends it too. */
+ * The input being read is in NAME.input, so that it exists if the process ends in the middle. An input that takes more than 10
+ * seconds ends the process too. */
 #include "fuzz/target.h"
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-/* In place of the helper for HDF5 files (the linker's --wrap): what is sent to it as a file is its answer. So targets see answers
- * that lie, thousands a second, where the helper itself would have to be started for each. A signature in front, by which the
- * library knows an HDF5 file, is left out. */
+/* Replaces the helper for HDF5 files (the linker's --wrap): what is sent to it as a file is its answer. So targets get malformed
+ * answers, thousands a second, while the helper itself would have to be started for each. A signature in front, by which the
+ * library detects an HDF5 file, is left out. */
 #include "core/memory.h"
 #include "format/h5_helper.h"
 #include "format/wire.h"

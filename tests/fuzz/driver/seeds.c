@@ -1,5 +1,5 @@
-/* Writes the first files of each corpus, small and valid, with the library's own writers: `seeds tests/fuzz/corpus`.
- * tests/fuzz/corpus.py adds those the library does not write. */
+/* Writes the first files of each corpus, small and valid, with the library's writers: `seeds tests/fuzz/corpus`.
+ * tests/fuzz/corpus.py adds those that the library does not write. */
 #include "core/memory.h"
 #include "folder.h"
 #include "format/bundle.h"
@@ -22,7 +22,7 @@ static const char *place(const char *target, const char *name)
     return folder_file(folder, name);
 }
 
-/* A seed of several pieces, one behind the other. */
+/* A seed of several pieces, one after the other. */
 static void seed(const char *target, const char *name, int count, const lki_bytes *piece)
 {
     if (lki_file_write(place(target, name), count, piece) != LK_OK) fprintf(stderr, "%s\n", lk_error());

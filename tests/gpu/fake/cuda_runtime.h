@@ -1,5 +1,5 @@
-/* As much of the CUDA runtime as src/device/cuda/links.cu uses, where cards are the host's memory and all work is done at once: so
- * that the code that talks to NCCL runs where there is neither. */
+/* The part of the CUDA runtime that src/device/cuda/links.cu uses, with cards in the host's memory and all work done at once: so
+ * the code that calls NCCL can run without CUDA and NCCL. */
 #ifndef FAKE_CUDA_RUNTIME_H
 #define FAKE_CUDA_RUNTIME_H
 

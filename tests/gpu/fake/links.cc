@@ -1,5 +1,5 @@
-/* The links of CUDA cards (src/device/cuda/links.cu), over cards and an NCCL that are none: all ways carry the same bytes, and
- * whatever goes wrong leaves no communicator behind. */
+/* The links of CUDA cards (src/device/cuda/links.cu), over fake cards and a fake NCCL: all ways carry the same bytes, and no
+ * failure leaves a communicator open. */
 #include "device/gpu/links.h"
 #include <cstdio>
 #include <cstdlib>
@@ -96,7 +96,7 @@ int main()
     }
     refused("refuse", 5, "invalid usage");
     refused("slow", 0.1, "in time");
-    /* nine groups were given so far; an error that is told later: all are aborted */
+    /* nine groups were given so far; an error that is reported later: all are aborted */
     setenv("FAKE_NCCL", "fail:10", 1);
     NEED(!open_way(LKI_WAY_NCCL, 5, &l));
     char                   a[CARDS][8] = {}, b[CARDS][CARDS * 8];

@@ -1,6 +1,6 @@
-/* As much of NCCL as src/device/cuda/links.cu uses, for ranks of one process whose memory is the host's. It is as strict as NCCL:
- * all ranks must give the same calls within a group, and nothing may be given to a communicator whose state is "in progress".
- * FAKE_NCCL=refuse: communicators are refused; slow: they never get ready; fail:n: rank 1 fails in the n-th group. */
+/* The part of NCCL that src/device/cuda/links.cu uses, for ranks of one process whose memory is the host's. It is as strict as
+ * NCCL: all ranks must make the same calls within a group, and no call may use a communicator whose state is "in progress".
+ * FAKE_NCCL=refuse: communicators cannot be made; slow: they never get ready; fail:n: rank 1 fails in the n-th group. */
 #include <climits>
 #include <cstdio>
 #include <cstdlib>

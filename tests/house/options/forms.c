@@ -1,5 +1,6 @@
-/* Options as people write them: each form does what it says, zero included (lockstep/base.h). A row has the natural form, one that
- * says the same by marks in a struct (what programs wrote before), and one that leaves the option out and must differ.
+/* Options in the forms in which people write them: each form does what it says, zero included (lockstep/base.h). A row has the
+ * natural form, one that says the same by marks in a struct (as older programs wrote it), and one that leaves the option out and
+ * must differ.
  *
  * options.sh compiles this with every C compiler there is, with warnings as errors and without any. Public headers only. */
 #include <lockstep.h>
@@ -163,7 +164,7 @@ static void layers(void)
           lk_batch_normalization());
     LAYER(lk_dense(8, .input_shape.rank = 1, .input_shape.dim[0] = 4), lk_dense(8, .input_shape = LK_SHAPE(4)), lk_dense(8));
     LAYER(lk_dense(8, .input_shape = two ? LK_SHAPE(4) : LK_SHAPE(5)), lk_dense(8, .input_shape = LK_SHAPE(4)), lk_dense(8));
-    /* left out, in so many words */
+    /* left out explicitly */
     LAYER(lk_dropout(0.5, .seed = LK_DEFAULT, .trainable = false), lk_dropout(0.5, .trainable = LK_OFF), lk_dropout(0.5));
     LAYER(lk_dense(8, .use_bias = LK_DEFAULT, .trainable = false), lk_dense(8, .trainable = LK_OFF), lk_dense(8));
     LAYER(lk_batch_normalization(.momentum = (lk_number){0}, .scale = 0), lk_batch_normalization(.scale = LK_OFF),
@@ -256,7 +257,7 @@ static void ops(void)
     TENSOR(lk_reduce_sum(x, .axis = LK_AXES(0, 1), .keepdims = true), lk_reduce_sum(x, .keepdims = LK_ON), lk_reduce_sum(x));
     TENSOR(lk_softmax(x, .axis = 0), lk_softmax(x, .axis = LK_AXIS(0)), lk_softmax(x));
     TENSOR(lk_softmax(x, 0), lk_softmax(x, LK_AXIS(0)), lk_softmax(x));
-    REFUSED(lk_poisoned(lk_softmax(x, .axis = LK_AXES(1, 0))) ? NULL : x, "outside rank"); /* a list is no axis */
+    REFUSED(lk_poisoned(lk_softmax(x, .axis = LK_AXES(1, 0))) ? NULL : x, "outside rank"); /* a list is not an axis */
     TENSOR(lk_log_softmax(x, .axis = 0), lk_log_softmax(x, .axis = LK_AXIS(0)), lk_log_softmax(x));
     TENSOR(lk_argmax(x, .axis = 1), lk_argmax(x, .axis = LK_AXIS(1)), lk_argmax(x));
     TENSOR(lk_argmax(lk_neg(x), 1), lk_argmax(lk_neg(x), LK_AXIS(1)), lk_argmax(lk_neg(x)));

@@ -1,4 +1,4 @@
-/* The same from C++20 (lockstep.hpp): options as people write them, compared with marks in a struct and with what leaves them
+/* The same from C++20 (lockstep.hpp): options as people write them, compared with marks in a struct and with calls that leave them
  * out. */
 #include <cstdio>
 #include <cstring>

@@ -1,4 +1,5 @@
-/* What expressions of element-wise slots (expressions.inc) call beside the functions of ref/math.h: as in ref/elementwise.c. */
+/* The functions that expressions of element-wise slots (expressions.inc) call, in addition to those of ref/math.h: the same as in
+ * ref/elementwise.c. */
 #ifndef LKI_KERNEL_GPU_BASE_ARITHMETIC_H
 #define LKI_KERNEL_GPU_BASE_ARITHMETIC_H
 
@@ -14,13 +15,13 @@ __device__ inline f64 sigmoid_f64(f64 x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* A limit as a number of the type clipped: saturated; NaN is 0 for integers. */
+/* A limit as a number of the clipped type: saturated; NaN is 0 for integers. */
 __device__ inline f32 limit_of(double x, f32) { return (f32)x; }
 __device__ inline f64 limit_of(double x, f64) { return x; }
 __device__ inline i32 limit_of(double x, i32) { return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : x <= -0x1p31 ? INT32_MIN : (i32)x; }
 __device__ inline i64 limit_of(double x, i64) { return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (i64)x; }
 
-/* max(low, min(x, high)); written so that NaN, which is neither below nor above, stays. */
+/* max(low, min(x, high)); written so that NaN, which is neither less nor greater, is kept. */
 template <typename T> __device__ inline T clipped(T x, T low, T high)
 {
     const T y = high < x ? high : x;
@@ -34,7 +35,7 @@ template <typename T> __device__ inline T with_sign_of(T r, T y, T smallest)
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-/* y = -1 is apart because the smallest integer has no negative: it wraps. */
+/* y = -1 is a separate case: the smallest integer has no negative, so it wraps. */
 template <typename T, typename W> __device__ inline T floor_div(T x, T y, const fault &fail)
 {
     if (y == 0) return fail(), 0;

@@ -1,5 +1,5 @@
-/* A few neighbouring elements that one thread reads or writes at once: 16 bytes where addresses and sizes allow it, else single
- * elements. Which of both never shows in a result. */
+/* A bunch: a few neighbouring elements that one thread reads or writes at once, 16 bytes if addresses and sizes allow it, else
+ * single elements. The choice never changes a result. */
 #ifndef LKI_KERNEL_GPU_BASE_BUNCH_H
 #define LKI_KERNEL_GPU_BASE_BUNCH_H
 
@@ -9,7 +9,7 @@
 #ifdef LKI_SIM
 #define LKI_FIXED const
 #else
-#define LKI_FIXED const __grid_constant__ /* an argument that is read where it lies, not copied by each thread */
+#define LKI_FIXED const __grid_constant__ /* an argument that is read in place, not copied by each thread */
 #endif
 #endif
 
@@ -21,13 +21,13 @@ template <typename T, int N> struct alignas(N * sizeof(T)) bunch {
     T v[N];
 };
 
-/* Elements of a whole bunch. */
+/* Elements of a full bunch. */
 template <typename T> constexpr int bunch_of() { return (int)(16 / sizeof(T)); }
 
 template <int N, typename T> __device__ inline bunch<T, N> bunch_at(const T *p) { return *(const bunch<T, N> *)(const void *)p; }
 template <int N, typename T> __device__ inline void        bunch_to(T *p, const bunch<T, N> &b) { *(bunch<T, N> *)(void *)p = b; }
 
-/* May all of [..., columns] be read in bunches? `addresses`: of the operands, or-ed. */
+/* True if all of [..., columns] can be read in bunches. `addresses`: of the operands, or-ed. */
 static inline bool bunches(int64_t columns, int n, uintptr_t addresses, size_t bytes)
 {
     return columns % n == 0 && addresses % ((size_t)n * bytes) == 0;

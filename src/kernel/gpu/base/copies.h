@@ -1,4 +1,4 @@
-/* Copies that go to shared memory by themselves: begun one by one, ended as a group, waited for until so many groups are pending.
+/* Asynchronous copies to shared memory: started one by one, ended as a group; waiting returns when at most n groups are pending.
  * Each function has a plain twin for the simulator. */
 #ifndef LKI_KERNEL_GPU_BASE_COPIES_H
 #define LKI_KERNEL_GPU_BASE_COPIES_H
@@ -10,7 +10,7 @@ namespace lki_gpu
 
 #ifdef LKI_SIM
 
-/* Four floats, of which the first `bytes` bytes are read and the others are 0; and one. */
+/* Four floats, of which the first `bytes` bytes are read and the others are 0; and one float. */
 static inline void copy_four(float *to, const float *from, int bytes = 16)
 {
     for (int j = 0; j < 4; j++)

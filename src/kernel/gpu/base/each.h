@@ -1,17 +1,17 @@
-/* dst[i] = f(a[i], b[i], c[i]) with up to three operands broadcast to dst: the one kernel behind all element-wise slots.
+/* dst[i] = f(a[i], b[i], c[i]) with up to three operands broadcast to dst: the one kernel for all element-wise slots.
  *
  *     struct f32_add : lki_gpu::each_call { __device__ float operator()(float x, float y) const { return x + y; } };
  *     lki_gpu::each<float, f32_add, float, float>(a);
  *
  * Invariants
- * 1. Axes of size one are dropped and neighbours that all operands step over alike are merged, so along the last axis an operand is
- *    dense (step 1) or stands still (step 0): dense operands and scalars need no division at all, [C] against [..., C] one per
- *    pack.
- * 2. A thread handles a pack of 16 bytes of the widest type where pointers and the last axis allow it, else single elements.
- *    Pointers may be at any multiple of their element's size.
- * 3. Index arithmetic is 32 bits wide: more than EACH_MOST elements are cut along the first axis, and each part is a launch.
- * 4. A thread reads its elements before it writes them: dst may be a dense operand.
- * 5. Cards flush subnormal floats, not doubles; here doubles are flushed by hand, as the reference does. */
+ *  1. Axes of size one are dropped and neighbours that all operands step over alike are merged, so along the last axis an operand
+ *     is dense (step 1) or constant (step 0): dense operands and scalars need no division at all, [C] against [..., C] one per
+ *     pack.
+ *  2. A thread handles a pack of 16 bytes of the widest type if pointers and the last axis allow it, else single elements. Pointers
+ *     may be at any multiple of their element's size.
+ *  3. Index arithmetic is 32 bits wide: more than EACH_MOST elements are divided along the first axis, and each part is a launch.
+ *  4. A thread reads its elements before it writes them: dst may be a dense operand.
+ *  5. Cards flush subnormal floats, not doubles; here doubles are flushed explicitly, as in the reference. */
 #ifndef LKI_KERNEL_GPU_BASE_EACH_H
 #define LKI_KERNEL_GPU_BASE_EACH_H
 
@@ -22,17 +22,17 @@ namespace lki_gpu
 {
 
 #ifdef LKI_SIM
-enum { EACH_MOST = 1 << 16 }; /* so that tests get to cuts */
+enum { EACH_MOST = 1 << 16 }; /* so that tests reach the division */
 #else
 enum { EACH_MOST = 1 << 30 };
 #endif
 enum { EACH_OPERANDS = 3, EACH_PACK_BYTES = 16, EACH_PACK = 4 };
 
-/* What an expression may use beside its operands; every functor begins with it. */
+/* What an expression may use besides its operands; every functor begins with it. */
 struct each_call {
     double     a, b; /* attr num */
     fault      fail;
-    const int *stop; /* calls that write a variable: not after a fault */
+    const int *stop; /* for calls that write a variable: it is not written after a fault */
 };
 
 /* Floor of n / divisor, for n < 2^31, by a multiplication. */
@@ -85,7 +85,7 @@ static inline bool walk_merges(const walk *w, int outer, int inner)
     return true;
 }
 
-/* To as few axes as it takes, at least one. */
+/* Reduces the walk to as few axes as possible, at least one. */
 static inline void walk_collapse(walk *w)
 {
     int rank = 0;
@@ -116,7 +116,7 @@ static inline int64_t walk_size(const walk *w)
 
 /* ---- the kernel ---- */
 
-/* An operand that is not there. */
+/* The type of an operand that does not exist. */
 struct none {
 };
 
@@ -126,7 +126,7 @@ template <typename T, int N> struct alignas(N * sizeof(T)) pack {
 template <int N> struct pack<none, N> {
 };
 
-struct places { /* a walk for the card */
+struct places { /* a walk in the form the card uses */
     int         rank;
     uint32_t    count;
     divider     dim[LK_MAX_RANK];
@@ -138,7 +138,7 @@ struct places { /* a walk for the card */
 template <typename T> __device__ inline T flush(T x) { return x; }
 template <> __device__ inline double      flush(double x) { return fabs(x) < 0x1p-1022 ? copysign(0.0, x) : x; }
 
-/* N elements from place `at` of operand k, fewer where dst ends before. */
+/* N elements from index `at` of operand k, fewer if dst ends earlier. */
 template <int N, typename T> __device__ inline void each_load(const places &p, int k, uint32_t at, uint32_t left, pack<T, N> *out)
 {
     if constexpr (!std::is_same<T, none>::value) {
@@ -223,7 +223,7 @@ static void each_part(const lki_args *a, const walk &w, const F &f)
     LKI_LAUNCH_FLAT((each_kernel<N, D, F, A, B, C>), dim3((unsigned)blocks), dim3(MAP_BLOCK), a, p, f);
 }
 
-/* May packs of n be read and written? Dense axes hold whole packs then, except the end of an only axis. */
+/* True if packs of n can be read and written. Dense axes then consist of whole packs, except the end of an only axis. */
 static inline bool each_packs(const walk *w, int n, size_t dst_bytes, const size_t *src_bytes)
 {
     const int last = w->rank - 1;
@@ -258,14 +258,14 @@ template <typename D, typename F, typename A, typename B, typename C> static voi
     }
 }
 
-/* D: type of dst; F: the functor, whose first part is an each_call; A, B, C: types of the operands. */
+/* D: type of dst; F: the functor, which begins with an each_call; A, B, C: types of the operands. */
 template <typename D, typename F, typename A, typename B = none, typename C = none> static void each(const lki_args *a)
 {
     F f = {};
     f.a = a->attr ? a->attr->num.a : 0;
     f.b = a->attr ? a->attr->num.b : 0;
     f.fail = fault_of(a);
-    f.stop = a->gpu->fault ? nullptr : a->gpu->stop; /* a call that may fail itself writes no variable, and all of its result */
+    f.stop = a->gpu->fault ? nullptr : a->gpu->stop; /* a call that may fail writes no variable, and all of its result */
     each_walk<D, F, A, B, C>(a, walk_of(a, 1 + !std::is_same<B, none>::value + !std::is_same<C, none>::value), f);
 }
 

@@ -1,5 +1,6 @@
-/* Elements of all eight types on the card: how each is stored, its value, and values stored as it, as core/dtype.c does it for the
- * host: 16-bit floats with integers alone, rounded to nearest even; NaNs stay quiet NaNs with the leading bits of their payload. */
+/* Elements of all eight types on the card: how each is stored, its value, and conversion of values to it, as core/dtype.c does on
+ * the host: 16-bit floats with integers alone, rounded to nearest even; NaNs stay quiet NaNs with the leading bits of their
+ * payload. */
 #ifndef LKI_KERNEL_GPU_BASE_ELEMENT_H
 #define LKI_KERNEL_GPU_BASE_ELEMENT_H
 
@@ -24,7 +25,7 @@ static __device__ inline uint16_t f16_of_bits(uint32_t bits)
     if (size >= 0x47800000) return (uint16_t)(sign | 0x7c00);                              /* 65536 and more */
     if (size >= 0x38800000) return (uint16_t)(sign | (round_off(size, 13) - (112 << 10))); /* 2^-14 and more: normal */
     const int exponent = (int)(size >> 23);
-    if (exponent < 102) return (uint16_t)sign; /* below half of the smallest */
+    if (exponent < 102) return (uint16_t)sign; /* less than half of the smallest subnormal */
     return (uint16_t)(sign | round_off((size & 0x7fffff) | 0x800000, 126 - exponent));
 }
 
@@ -40,19 +41,19 @@ static __device__ inline float f16_to_float(uint16_t h)
     if (exponent == 31) return __uint_as_float(sign | 0x7f800000 | (fraction ? 0x400000 : 0) | fraction << 13);
     if (exponent) return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
     if (!fraction) return __uint_as_float(sign);
-    const int shift = __clz((int)fraction) - 21; /* brings the leading bit to place 10 */
+    const int shift = __clz((int)fraction) - 21; /* moves the leading bit to bit 10 */
     return __uint_as_float(sign | (uint32_t)(113 - shift) << 23 | (fraction << shift & 0x3ff) << 13);
 }
 
 static __device__ inline float bf16_to_float(uint16_t h) { return __uint_as_float((uint32_t)h << 16); }
 
-/* A float as a double; subnormal ones count as zeros. Written out, because a compiler may know that going through double changes
- * nothing else. */
+/* A float as a double; subnormal ones count as zeros. Written out, because a compiler may remove a conversion to double and
+ * back. */
 static __device__ inline double wide(float x) { return fabsf(x) < 0x1p-126f ? copysign(0.0, (double)x) : (double)x; }
 static __device__ inline double wide(double x) { return x; }
 static __device__ inline double wide(int64_t x) { return (double)x; }
 
-/* Bits of a float from which a shorter one can be rounded as if from the double itself: where inexact, the last one is odd. */
+/* Bits of a float from which a shorter float can be rounded as if from the double itself: if inexact, the last bit is odd. */
 static __device__ inline uint32_t bits_to_odd(double x)
 {
     const float f = (float)x;
@@ -65,7 +66,7 @@ static __device__ inline uint32_t bits_to_odd(double x)
 /* ---- all types ---- */
 
 /* type: how it is stored; value(): exact, as a float (of 16 bits), double or int64_t; of(): one of these, rounded or saturated to
- * it; NaN is 0. Integers of integers wrap. */
+ * the type; NaN is 0. From integers to integers values wrap. */
 template <lk_dtype> struct element;
 
 template <> struct element<LK_F32> {

@@ -9,16 +9,16 @@
  *
  * An operation is a struct with a template operator()(const TEAM &), which all threads of the team run; the members of a team let
  * it fold, find the largest, and walk the elements. Invariants
- * 1. All threads of a warp reach every fold() and largest(): a team behind the last row comes along with no elements, live = false.
- * 2. Results of fold() and largest() are the same in all threads of a team.
- * 3. for_each() is behind all reads of a fold() before it, so that a result may lie where an operand did. */
+ *  1. All threads of a warp call every fold() and largest(): a team after the last row takes part with no elements, live = false.
+ *  2. Results of fold() and largest() are the same in all threads of a team.
+ *  3. for_each() runs after all reads of an earlier fold(), so a result may overwrite an operand. */
 #ifndef LKI_KERNEL_GPU_BASE_FOLD_H
 #define LKI_KERNEL_GPU_BASE_FOLD_H
 
 #include "kernel/fold.h"
 #include "kernel/gpu/base/gpu.h"
 
-/* LKI_UNROLL(8) for (...): loads of several rounds are on their way at once. */
+/* LKI_UNROLL(8) for (...): loads of several rounds are in flight at once. */
 #ifdef LKI_SIM
 #define LKI_UNROLL(n)
 #else
@@ -33,7 +33,7 @@ enum { FULL_WARP = -1, FOLD_HALVES = 16, HALF_WARP_ROWS = 8 };
 
 __host__ __device__ inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The tree over n sums in memory that one thread walks; any n: a sum without a neighbour moves up as it is. */
+/* The tree over n sums in memory, walked by one thread; any n: a sum without a neighbour moves up as it is. */
 template <typename T> __device__ inline T pairwise(T *sum, int n)
 {
     for (int step = 1; step < n; step *= 2)
@@ -42,7 +42,7 @@ template <typename T> __device__ inline T pairwise(T *sum, int n)
     return sum[0];
 }
 
-/* One block of FOLD by the 16 threads of half a warp, this one being t: acc = step(acc, j) for from <= j < to. The sum is right in
+/* One block of FOLD by the 16 threads of half a warp; t is this thread: acc = step(acc, j) for from <= j < to. The sum is valid in
  * thread 0 of the half. AHEAD: how many steps to unroll. */
 template <typename T, int AHEAD = 16, typename F> __device__ inline T fold_block(int t, int64_t from, int64_t to, const F &step)
 {
@@ -55,7 +55,7 @@ template <typename T, int AHEAD = 16, typename F> __device__ inline T fold_block
     return acc;
 }
 
-/* What m = x > m ? x : m over a row gives, from the parts of the threads of a part of a warp; NaN is left out. */
+/* The result of m = x > m ? x : m over a row, from the values of the threads of a part of a warp; NaN is left out. */
 template <typename T> __device__ inline T largest_of(T m, int threads)
 {
     for (int by = threads / 2; by; by /= 2) {
@@ -65,11 +65,11 @@ template <typename T> __device__ inline T largest_of(T m, int threads)
     return m;
 }
 
-/* The elements of one row; index types are those the team's rows need. */
+/* The elements of one row. The index type is as wide as the team's rows need. */
 struct half_warp {
     enum { THREADS = HALF_WARP_ROWS * LKI_FOLD_WIDTH, ROWS = HALF_WARP_ROWS };
     int64_t row;
-    int     n, t; /* elements (0 without a row), this thread of the team */
+    int     n, t; /* elements (0 without a row), number of this thread in the team */
     bool    live;
 
     __device__ half_warp(int64_t rows, int64_t width)
@@ -101,7 +101,7 @@ struct half_warp {
     }
 };
 
-/* A half_warp for any thread of the block, and for short rows: nothing is unrolled, so that the code stays short too. */
+/* Like half_warp, for any threads of the block and for short rows: nothing is unrolled, so that the code is short. */
 struct small_team {
     int64_t row;
     int     n, t;
@@ -139,7 +139,7 @@ struct whole_block {
 
     template <typename T> __device__ const T *read(const T *x) const { return x; }
 
-    /* Sums of 16 blocks of FOLD are complete subtrees, but for the last, so groups of 16 go up the same tree: the counter of
+    /* Sums of 16 blocks of FOLD are complete subtrees, except the last, so groups of 16 are added by the same tree: the counter of
      * fold.h, kept by thread 0. */
     template <typename T, int AHEAD = 16, typename F> __device__ T fold(const F &step) const
     {

@@ -1,12 +1,13 @@
-/* What every kernel of GPUs uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that the host's
+/* What every kernel for GPUs uses: launches, maps over elements, lanes and faults by value. The files are CUDA C++ that the host's
  * compiler can read too (device/sim/sim.h): no <<<>>>, no inline PTX outside of functions that have a plain twin.
  *
  * Rules of these kernels
- * 1. Same sums as kernel.h defines, unless the slot's text in this folder says otherwise: then tests compare with the reference
- *    exactly. No contraction (-fmad=false): a fused multiply-add is written fmaf(). No float atomics.
- * 2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by
- *    value; data pointers are the card's and are never read by it. Zero-size work launches nothing.
- * 3. Which kernel and which tiles run depends on shapes, types and attributes alone, never on the card, so that the bits do not. */
+ *  1. Sums are those that kernel.h defines, and tests compare with the reference exactly, unless the slot's text in this folder
+ *     defines another order. No contraction (-fmad=false): a fused multiply-add is written fmaf(). No float atomics.
+ *  2. A launcher has the signature of a CPU kernel. It reads shapes and attributes on the host and passes numbers and pointers by
+ *     value; data pointers are the card's, and the launcher never reads through them. Zero-size work launches nothing.
+ *  3. Which kernel and which tiles run depends only on shapes, types and attributes, never on the card. So the bits do not depend
+ *     on the card. */
 #ifndef LKI_KERNEL_GPU_BASE_GPU_H
 #define LKI_KERNEL_GPU_BASE_GPU_H
 
@@ -30,15 +31,15 @@
     lki_gpu::launch_kernel(#kernel, true, kernel, grid, block, 0, (a)->gpu->stream, __VA_ARGS__)
 /* Before a launch with more than 48 KiB of dynamic shared memory. */
 #define LKI_GIVE_SHARED(kernel, bytes) lki_gpu::give_shared((const void *)(kernel), #kernel, bytes)
-/* The same where not all cards have so much: false, and nothing was done. */
+/* For sizes that not all cards have: false if not, and nothing was done. */
 #define LKI_HAS_SHARED(kernel, bytes) LKI_GIVE_SHARED(kernel, bytes)
 
 #ifdef LKI_SIM
 #define LKI_DYNAMIC_SHARED(T, name) T *name = (T *)lki_sim::dynamic_shared()
 #define LKI_ASK_SHARED(kernel, percent) ((void)(percent))
 #else
-/* How a multiprocessor shall divide its memory into shared memory, so many percent of the most, and a cache. It has one division at
- * a time: kernels that ask for different ones do not run beside each other. */
+/* How a multiprocessor should divide its memory: shared memory gets `percent` of the maximum, the cache the rest. A multiprocessor
+ * has one division at a time: kernels that ask for different ones do not run side by side. */
 #define LKI_ASK_SHARED(kernel, percent) cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent)
 #define LKI_DYNAMIC_SHARED(T, name)                                                                                                \
     extern __shared__ __align__(16) unsigned char lki_dynamic_shared[];                                                            \
@@ -48,7 +49,7 @@
 namespace lki_gpu
 {
 
-/* Must this update be left out? Read by the card; only updates, and what checks indices, are given a `stop`. */
+/* True if this update must be skipped. Read by the card; only updates, and kernels that check indices, have a `stop`. */
 static __device__ inline bool stopped(const int *stop) { return stop && *(const volatile int *)stop; }
 
 enum { MAP_BLOCK = 256, MAP_BLOCKS = 132 * 16 };
@@ -60,7 +61,7 @@ template <typename F> __global__ void map_kernel(const int *stop, int64_t n, F f
         f(i);
 }
 
-/* f(i) for 0 <= i < n, in no order: lki_gpu::map(a, n, [=] __device__(int64_t i) { y[i] = -x[i]; }); Nothing after a fault, where
+/* f(i) for 0 <= i < n, in no order: lki_gpu::map(a, n, [=] __device__(int64_t i) { y[i] = -x[i]; }); Does nothing after a fault, if
  * the call has a `stop`. */
 template <typename F> static void map(const lki_args *a, int64_t n, F f)
 {
@@ -69,11 +70,11 @@ template <typename F> static void map(const lki_args *a, int64_t n, F f)
     LKI_LAUNCH_FLAT((map_kernel<F>), dim3((unsigned)blocks), dim3(MAP_BLOCK), a, a->gpu->stop, n, f);
 }
 
-/* A shape by value, and flat indices of a tensor of it that is broadcast to a larger shape. */
+/* A shape by value, and flat indices of a tensor of this shape that is broadcast to a larger shape. */
 struct strides { /* of a source along the axes of dst; 0 where it is broadcast */
     int     rank;
     int64_t dim[LK_MAX_RANK], step[LK_MAX_RANK];
-    bool    dense; /* the source has dst's shape: index i is i */
+    bool    dense; /* the source has dst's shape: indices are equal */
 
     __host__ __device__ int64_t operator()(int64_t i) const
     {
@@ -107,7 +108,7 @@ static inline strides broadcast_strides(const lk_shape *dst, const lk_shape *src
 /* Lanes of a sum over rows, by value. */
 enum { MOST_LANES = 64 };
 struct lanes {
-    int     count; /* 1 where the call has none */
+    int     count; /* 1 if the call has none */
     int64_t bound[MOST_LANES + 1];
 };
 
@@ -121,7 +122,7 @@ static inline lanes lanes_of(const lki_args *a, int64_t entries)
     return l;
 }
 
-/* Entries of the longest lane of the whole batch, whoever has it. */
+/* Entries of the longest lane of the whole batch, on whatever replica it is. */
 static inline int64_t longest_of(const lki_args *a, int64_t entries)
 {
     if (a->lanes && a->longest) return a->longest;
@@ -132,7 +133,7 @@ static inline int64_t longest_of(const lki_args *a, int64_t entries)
     return longest;
 }
 
-/* Up the tree: sum[] of `count` lanes, a power of two; the total is in sum[0]. */
+/* Sums up the tree: sum[] of `count` lanes, a power of two; the total is in sum[0]. */
 template <typename T> __host__ __device__ inline T tree(T *sum, int count)
 {
     for (int step = 1; step < count; step *= 2)
@@ -141,8 +142,8 @@ template <typename T> __host__ __device__ inline T tree(T *sum, int count)
     return sum[0];
 }
 
-/* An index out of range: the code of the call goes into the word `stop`, which later updates read and then do nothing. Of several
- * calls the largest code stays, so it does not depend on which was first. */
+/* For an index out of range: the code of the call is written to the word `stop`. Later updates read the word, and do nothing if it
+ * is set. Of several calls the largest code is kept, so the result does not depend on which was first. */
 struct fault {
     int *stop, code;
 
@@ -184,7 +185,7 @@ static inline void set(lki_kernels *k, lki_slot slot, lk_dtype dtype, lki_kernel
     lki_kernel_set(k, slot, dtype, fn, scratch, "gpu");
 }
 
-/* All of them (kernels.cu), made once. */
+/* The table of all kernels (kernels.cu), made once. */
 const lki_kernels *kernels();
 
 /* The families; each registers its own slots. */
@@ -203,7 +204,7 @@ void register_dense_pool(lki_kernels *k);  /* dense_pool_w.cu: a weight gradient
 void register_depthwise(lki_kernels *k);   /* depthwise.cu */
 void register_pool(lki_kernels *k);        /* pool.cu */
 
-/* Of a kernel's argument that is a table: it stays where arguments are, however it is indexed. */
+/* Of a kernel's argument that is a table: it stays in the memory of arguments, also if it is indexed by a variable. */
 #ifdef LKI_SIM
 #define LKI_CONSTANT
 #else

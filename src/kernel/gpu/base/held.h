@@ -1,10 +1,10 @@
-/* Rows of f32 short enough to stay in the registers of a half warp: a team like those of fold.h, of rows of up to 16 * K elements.
- * Operands are read once, all at the same time; sums are FOLD as ever.
+/* Rows of f32 short enough to stay in the registers of a half warp: a team like those of fold.h, for rows of up to 16 * K elements.
+ * Operands are read once, all at the same time; sums are FOLD, as for other teams.
  *
  *     const auto v = team.read(x);                                               the row's elements; in other teams their address
- *     team.template fold<T>([&](T acc, auto at) { return acc + v[at]; });        `at`: a place, as good as an index into memory
+ *     team.template fold<T>([&](T acc, auto at) { return acc + v[at]; });        `at`: an index, of memory in other teams
  *
- * An operation written so runs in all teams. */
+ * An operation that is written like this runs in all teams. */
 #ifndef LKI_KERNEL_GPU_BASE_HELD_H
 #define LKI_KERNEL_GPU_BASE_HELD_H
 
@@ -26,11 +26,11 @@ template <typename T, int K> struct held_values {
     __device__ T operator[](held_place at) const { return v[at.i]; }
 };
 
-/* FULL: rows have 16 * K elements, none fewer; a team behind the last row works on the last, and writes nothing. */
+/* FULL: all rows have exactly 16 * K elements; a team after the last row works on the last row, and writes nothing. */
 template <int K, bool FULL> struct held_row {
     enum { THREADS = HALF_WARP_ROWS * LKI_FOLD_WIDTH, ROWS = HALF_WARP_ROWS };
     int64_t row;
-    int     n, t; /* elements (0 without a row), this thread of the team */
+    int     n, t; /* elements (0 without a row), number of this thread in the team */
     bool    live;
 
     __device__ held_row(int64_t rows, int64_t width)
@@ -43,7 +43,7 @@ template <int K, bool FULL> struct held_row {
     __device__ held_place place(int i) const { return {i, t + i * LKI_FOLD_WIDTH}; }
     __device__ bool       has(int i) const { return FULL || place(i).j < n; }
 
-    /* f of each place; 0 behind the row's end. */
+    /* f of each place; 0 after the row's end. */
     template <typename T, typename F> __device__ held_values<T, K> map(const F &f) const
     {
         held_values<T, K> r;
@@ -91,7 +91,7 @@ template <int K, typename OP> static void held_rows(const lki_args *a, int64_t r
     else LKI_LAUNCH((rows_kernel<held_row<K, false>, OP>), grid, block, 0, a, rows, n, op);
 }
 
-/* `held` for rows that can be, `other` for others. T: of their elements. */
+/* Runs `held` for rows that fit, else `other`. T: type of their elements. */
 template <typename T, typename HELD, typename OTHER>
 static void over_held_rows(const lki_args *a, int64_t rows, int64_t n, const HELD &held, const OTHER &other)
 {

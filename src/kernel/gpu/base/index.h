@@ -1,6 +1,6 @@
 /* Indices for kernels that move and gather: division by numbers known at the launch, sizes of element types, one element as bits,
- * and the tree of lane sums as a counter. Index arithmetic is done in I: uint32_t where all indices are below 2^31 (fits32),
- * uint64_t elsewhere. */
+ * and the tree of lane sums as a counter. Index arithmetic is done in I: uint32_t if all indices are below 2^31 (fits32), else
+ * uint64_t. */
 #ifndef LKI_KERNEL_GPU_BASE_INDEX_H
 #define LKI_KERNEL_GPU_BASE_INDEX_H
 
@@ -23,7 +23,7 @@ namespace lki_gpu
 template <typename N> static __host__ __device__ inline N least(N a, N b) { return a < b ? a : b; }
 
 #ifndef LKI_INDEX_LIMIT
-#define LKI_INDEX_LIMIT ((int64_t)1 << 31) /* a test of the wide indices makes it small */
+#define LKI_INDEX_LIMIT ((int64_t)1 << 31) /* smaller in a test of the wide indices */
 #endif
 static inline bool fits32(int64_t n) { return n < LKI_INDEX_LIMIT; }
 
@@ -38,7 +38,7 @@ template <typename I> struct division {
     __device__ I operator()(I n) const { return n / d; }
 };
 
-/* By a multiplication: exact for 0 <= n < 2^31, 0 < d < 2^31. A division by 0 can be made, for arrays without elements, and not
+/* By a multiplication: exact for 0 <= n < 2^31, 0 < d < 2^31. A divisor 0 can be stored, for arrays without elements, but not
  * used. */
 template <> struct division<uint32_t> {
     uint32_t d, factor;
@@ -71,7 +71,7 @@ template <typename F> __global__ void cover_kernel(int64_t n, F f)
         f(i);
 }
 
-/* f(i) for 0 <= i < n, in no order. Unlike map(), after a fault too: results are whole even where an id was out of range. */
+/* f(i) for 0 <= i < n, in no order. Unlike map(), also after a fault: results are complete even if an id was out of range. */
 template <typename F> static void cover(const lki_args *a, int64_t n, F f)
 {
     (void)a;
@@ -99,7 +99,7 @@ static inline int size_row(int bytes)
     return row;
 }
 
-/* How many elements of `bytes` may be moved as one, as far as `count` of them and the addresses allow: up to 16 bytes. */
+/* How many elements of `bytes` can be moved as one unit of up to 16 bytes, given `count` and the addresses. */
 static inline int together(int bytes, int64_t count, const void *p, const void *q)
 {
     int n = 1;
@@ -128,7 +128,7 @@ static inline uint32_t single_bits(double x)
     return bits;
 }
 
-/* The last `count` bits dropped, to nearest even; `lost`: there was more behind them. */
+/* Drops the last `count` bits, rounding to nearest even; `lost`: there were more bits after them. */
 static inline uint32_t rounded(uint32_t bits, int count, bool lost)
 {
     bits = bits | (lost ? 1 : 0);
@@ -141,7 +141,7 @@ static inline uint64_t half_bits(lk_dtype t, double x)
     float    f;
     memcpy(&f, &bits, sizeof f);
     const bool lost = !isnan(x) && (double)f != x;
-    if (lost && fabs((double)f) > fabs(x)) bits--; /* cut, not rounded: that happens below, once */
+    if (lost && fabs((double)f) > fabs(x)) bits--; /* truncated, not rounded: rounding is done once, below */
     const uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
     if (t == LK_BF16) return size > 0x7f800000 ? bits >> 16 | 0x40 : rounded(bits, 16, lost);
     if (size > 0x7f800000) return sign | 0x7e00 | (size >> 13 & 0x1ff);
@@ -151,8 +151,8 @@ static inline uint64_t half_bits(lk_dtype t, double x)
     return exponent < 102 ? sign : sign | rounded((size & 0x7fffff) | 0x800000, 126 - exponent, lost);
 }
 
-/* A number as an element of type t: rounded to nearest even, subnormal f32 to 0 as kernels have it, integers saturated. The low
- * bytes are the element. */
+/* A number as an element of type t: rounded to nearest even, subnormal f32 to 0 as kernels do, integers saturated. The low bytes
+ * are the element. */
 static inline uint64_t element_bits(lk_dtype t, double x)
 {
     uint64_t bits;
@@ -168,13 +168,12 @@ static inline uint64_t element_bits(lk_dtype t, double x)
 static __device__ inline float  fused(float a, float b, float c) { return fmaf(a, b, c); }
 static __device__ inline double fused(double a, double b, double c) { return fma(a, b, c); }
 
-/* The tree over lanes, fed lane after lane: half sums that wait for their other half, one per level, so that a thread needs
- * registers only. */
+/* The tree over lanes, fed lane after lane. It keeps at most one open sum per level, so that a thread only needs registers. */
 template <typename T> struct lane_tree {
     enum { LEVELS = 7 }; /* 64 lanes */
     T waits[LEVELS];
 
-    /* Lane s = 0, 1, 2, ...; what comes back for the last of a power of two is the sum of all. */
+    /* Called for lane s = 0, 1, 2, ...; the result for the last of a power of two is the sum of all. */
     __device__ T push(int s, T sum)
     {
         bool rises = true;

@@ -1,7 +1,8 @@
 /* Products of groups: sixteen k at a time on tensor cores (mma.h says how factors are rounded). A group is two octets: k of 4c and
  * 4c+1, and those of 4c+2 and 4c+3, so that a thread, which has column c of both, reads four neighbours.
+ *
  *     F32           small*big, then big*small, of each octet, then big*big of each, from 0; and a plain addition to the sum so far.
- *                   What is small comes first: so a group loses little more to the tensor core, which cuts off, than an octet.
+ *                   The small products are first, so that a group loses little more than an octet when the tensor core truncates.
  *     TF32, BF16    summed inside the tensor core: octets one after the other, with BF16 whole groups. */
 #ifndef LKI_KERNEL_GPU_BASE_K_GROUP_H
 #define LKI_KERNEL_GPU_BASE_K_GROUP_H
@@ -15,8 +16,8 @@ enum { GROUP = 16 };
 
 #ifdef LKI_SIM
 
-/* acc += a * b over a group. A thread has 2*MT rows and NT columns for each of the two columns of an mma: a.row(n, lane/4) and
- * b.row(n, column) say which; a.at(row, k) and b.at(column, k) are factors. */
+/* acc += a * b over a group. A thread has 2*MT rows, and NT columns for each of the two columns of an mma: a.row(n, lane/4) and
+ * b.row(n, column) say which; a.at(row, k) and b.at(column, k) return factors. */
 template <int P, int MT, int NT, class A, class B> static inline void multiply_group(const A &a, const B &b, float (*acc)[NT][4])
 {
     const int     lane = (int)(threadIdx.x % 32);
@@ -53,7 +54,7 @@ __device__ inline void mma_bf16_group(float *d, const unsigned *a, const unsigne
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* Factors of a group as the registers of mma want them: four k of each column, or of rows lane/4 and the eighth behind. */
+/* Factors of a group in the order of mma's registers: four k of each column, or of row lane/4 and the eighth row after it. */
 template <int P, int NT> struct group_right {
     float    big[NT][2][2], small[NT][2][2]; /* by octet */
     unsigned pair[NT][2];
@@ -92,7 +93,7 @@ template <int P> struct group_left {
     }
 };
 
-/* One row of mma tiles. Terms one after the other, columns beside each other: nobody waits for the product before. */
+/* One row of mma tiles. Consecutive products are for different columns, so that none waits for the one before it. */
 template <int P, int NT> __device__ inline void multiply_row(const group_left<P> &x, const group_right<P, NT> &y, float (*acc)[4])
 {
     if (P == LKI_PRECISION_BF16) {

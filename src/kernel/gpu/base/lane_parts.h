@@ -1,11 +1,11 @@
-/* Sums over the images of a batch whose results are small, a layer's weights: lanes are cut into parts, each by a block of its own,
- * laid in scratch one after the other and added up by a second kernel.
+/* Sums over the images of a batch with small results, a layer's weights: lanes are divided into parts, each computed by one block
+ * and stored in scratch, one after the other; a second kernel adds them up.
  *
  *     lane     its parts up the tree, (0,1) (2,3) ..., then pairs of those; one without a neighbour moves up as it is
  *     result   lanes up the tree; an empty one is +0
  *
- * How a lane is cut depends on the shapes of one image, on the weights, and on how many images the lane, or the longest of the
- * whole batch, has: never on what else a card has. */
+ * How a lane is divided depends on the shapes of one image, on the weights, and on how many images the lane, or the longest lane of
+ * the whole batch, has: never on what else a card has. */
 #ifndef LKI_KERNEL_GPU_BASE_LANE_PARTS_H
 #define LKI_KERNEL_GPU_BASE_LANE_PARTS_H
 
@@ -17,17 +17,16 @@ namespace lki_gpu
 enum { JOIN_AT_ONCE = 8, JOIN_LEVELS = 20, JOIN_MANY = 4096 /* results */ };
 
 /* Lane l holds the images bound[l] <= n < bound[l+1] in sets of each[l], the sets first[l] <= i < first[l+1]; a set has `bands`
- * parts, which follow each other. */
+ * consecutive parts. */
 struct lane_parts {
     int lanes, bands;
-    int regular; /* images of a set, where all have as many; else 0 */
+    int regular; /* images of a set, if all sets have equally many; else 0 */
     int bound[MOST_LANES + 1], first[MOST_LANES + 1], each[MOST_LANES];
 
     __host__ __device__ int count() const { return first[lanes] * bands; }
     __host__ __device__ int of_lane(int l) const { return (first[l + 1] - first[l]) * bands; }
 
-    /* The images of a set. To look for its lane takes a microsecond: numbers that are read one after the other come from far
-     * away. */
+    /* The images of a set. Searching for its lane takes a microsecond: each read depends on the one before. */
     __device__ void range(int set, int *from, int *to) const
     {
         int l = 0, end = lanes;
@@ -44,7 +43,8 @@ struct lane_parts {
     }
 };
 
-/* Images of a set, of a lane that has `images`: at most `most` of them, and no more than `parts` parts as long as that does. */
+/* Images of a set, for a lane that has `images`: at most `most`, and as many as keep the lane at no more than `parts` parts, if
+ * `most` allows it. */
 static inline int64_t images_of_set(int64_t images, int64_t bands, int64_t parts, int64_t most)
 {
     return lki_max(1, lki_min(most, lki_ceil_div(images, lki_max(1, parts / lki_max(1, bands)))));
@@ -74,17 +74,17 @@ static inline lane_parts lane_parts_of(const lanes &l, int64_t bands, int64_t pa
     return p;
 }
 
-/* No fewer parts than there can be, however the images lie in lanes. */
+/* An upper bound for the number of parts, for any distribution of images over lanes. */
 static inline int64_t most_lane_parts(int64_t images, int lanes, int64_t bands, int64_t parts, int64_t most)
 {
     return lki_min(images, lanes * lki_max(1, parts / lki_max(1, bands)) + images / most + lanes) * bands;
 }
 
-/* The tree over n numbers, `step` apart in memory, n > 0: JOIN_AT_ONCE loads on their way. */
+/* The tree over n numbers, `step` apart in memory, n > 0: JOIN_AT_ONCE loads in flight. */
 __device__ inline float tree_of(const float *p, int64_t step, int n)
 {
     float open[JOIN_LEVELS], sum = 0;
-    int   whole = 0; /* groups so far */
+    int   whole = 0; /* number of groups so far */
     for (; (whole + 1) * JOIN_AT_ONCE <= n; whole++) {
         float v[JOIN_AT_ONCE];
         LKI_UNROLL
@@ -118,15 +118,15 @@ __device__ inline float tree_of(const float *p, int64_t step, int n)
     return sum;
 }
 
-/* Where results go: the first of them to one place, what is behind those to another. */
+/* Where results are written: the first `count` to one place, the others to another. */
 struct joined {
     float            *first, *rest;
     int               count; /* in the first place */
     __device__ float &operator[](int at) const { return at < count ? first[at] : rest[at - count]; }
 };
 
-/* A block has WIDTH results by ROWS threads each, which share lanes and, where there are fewer lanes than that, pieces of `piece`
- * parts of a lane. Both numbers are powers of two. */
+/* A block has WIDTH results by ROWS threads each. The threads divide the lanes or, if there are fewer lanes than that, pieces of
+ * `piece` parts of a lane. Both numbers are powers of two. */
 template <int WIDTH, int ROWS>
 __global__ void __launch_bounds__(WIDTH *ROWS)
     join_lane_parts(const float *parts, joined to, int results, LKI_FIXED lane_parts l, int pieces, int piece)
@@ -163,12 +163,11 @@ template <int WIDTH, int ROWS> static void launch_join_by(const lki_args *g, con
                (const float *)g->scratch, to, results, l, pieces, piece);
 }
 
-/* Where lanes have as many parts each, a power of two, all parts go up one tree; then they may be left to the update that reads
- * them. */
+/* If all lanes have equally many parts, a power of two, all parts are one tree; then the update that reads them may add them up. */
 static inline bool leave_parts(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     const int  each = l.of_lane(0), count = l.count();
-    const bool has_all = g->ndst < 2 || to.rest; /* the other result may have been made elsewhere */
+    const bool has_all = g->ndst < 2 || to.rest; /* the other result may have been computed elsewhere */
     if (!g->gpu->leaves || !has_all || !results || results > LKI_ROW_PART_RESULTS || each < 1 || each & (each - 1) ||
         count > LKI_ROW_PARTS)
         return false;
@@ -178,7 +177,7 @@ static inline bool leave_parts(const lki_args *g, const lane_parts &l, int resul
     return true;
 }
 
-/* Parts of `results` numbers each, that lie in scratch. Many results keep a card busy by themselves. */
+/* Add up parts of `results` numbers each, which are in scratch. Many results keep a card busy by themselves. */
 static inline void launch_join(const lki_args *g, const lane_parts &l, int results, const joined &to)
 {
     if (leave_parts(g, l, results, to)) return;

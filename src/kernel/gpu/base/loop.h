@@ -1,11 +1,13 @@
-/* The inside of products by tiles (tile_block.h): operands on their way through shared memory to the registers of tensor cores.
+/* The inner loop of products by tiles (tile_block.h): operands are copied through shared memory to the registers of tensor cores.
  *
- * A step is STEP of k; it lies in shared memory in groups of 16 k (k_group.h), each ROWS * GROUP floats, so that a thread reads
- * four at once and no two of a warp meet on a bank:
- *     along k      row after row, 16 k each; in every other group row r lies where row r ^ 1 would
- *     along rows   k after k, ROWS each; quad q of line k lies where quad q ^ 2*(k/4%4) would
- * Which rows of a warp's tile a thread has, factors::row() says: of an operand along rows neighbours, because those it reads at
- * once. Results know it (lay_down()). */
+ * A step is STEP of k. In shared memory it is in groups of 16 k (k_group.h), each ROWS * GROUP floats, arranged so that a thread
+ * reads four at once and a warp has no bank conflicts:
+ *
+ *     along k      row after row, 16 k each; in every other group row r is stored at row r ^ 1
+ *     along rows   k after k, ROWS each; quad q of line k is stored at quad q ^ 2*(k/4%4)
+ *
+ * factors::row() says which rows of a warp's tile a thread has: neighbouring rows if the operand is along rows, because it reads
+ * those at once. lay_down() writes results accordingly. */
 #ifndef LKI_KERNEL_GPU_BASE_LOOP_H
 #define LKI_KERNEL_GPU_BASE_LOOP_H
 
@@ -14,7 +16,7 @@
 namespace lki_gpu
 {
 
-/* What the compiler shall keep, and not compute again and again from what it was made of. */
+/* A value that the compiler should keep in a register, and not compute again at every use. */
 __device__ inline int kept(int n)
 {
 #ifndef LKI_SIM
@@ -30,12 +32,12 @@ __device__ inline const float *kept(const float *p)
     return p;
 }
 
-/* BM x BN results by warps that have WM x WN each; STAGES steps of k lie in shared memory; RESIDENT blocks shall fit a
+/* BM x BN results by warps of WM x WN each; STAGES steps of k are in shared memory; RESIDENT blocks should fit on a
  * multiprocessor. */
 template <int BM_, int BN_, int STEP_, int WM_, int WN_, int STAGES_, int RESIDENT_> struct tile {
     enum { BM = BM_, BN = BN_, STEP = STEP_, WM = WM_, WN = WN_, STAGES = STAGES_, RESIDENT = RESIDENT_ };
     enum { MT = WM / 16, NT = WN / 8, THREADS = BM / WM * (BN / WN) * 32, PITCH = BN + 8 /* of results in shared memory */ };
-    typedef float sums[MT][NT][4]; /* of a thread: where they lie in a warp's tile, mma.h says */
+    typedef float sums[MT][NT][4]; /* of a thread; mma.h says where they are in a warp's tile */
 
     __device__ static int warp_row() { return (int)threadIdx.x / 32 / (BN / WN) * WM; }
     __device__ static int warp_column() { return (int)threadIdx.x / 32 % (BN / WN) * WN; }
@@ -75,12 +77,12 @@ template <class S> struct copies<S, decltype((void)S::COPIES)> {
     enum { value = 1 };
 };
 
-/* One operand on its way to shared memory: a thread has EACH quads of a step, PASS lines apart. */
+/* The copy of one operand to shared memory: a thread has EACH quads of a step, PASS lines apart. */
 template <class Source, class Tile, int ROWS> struct staged {
     enum {
         QUADS = ROWS * Tile::STEP / 4,
         EACH = QUADS / Tile::THREADS,
-        LINE = Source::ALONG_K ? Tile::STEP / 4 : ROWS / 4, /* quads that follow each other in memory */
+        LINE = Source::ALONG_K ? Tile::STEP / 4 : ROWS / 4, /* quads that are consecutive in memory */
         PASS = Tile::THREADS / LINE,
         FLOATS = ROWS * Tile::STEP
     };
@@ -107,8 +109,8 @@ template <class Source, class Tile, int ROWS, bool = copies<Source>::value> stru
 template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, true> : staged<Source, Tile, ROWS> {
     typedef staged<Source, Tile, ROWS> s;
     enum { KEPT = Source::ALONG_K ? (int)s::EACH : 1 };
-    const float *from[KEPT];  /* where a thread's quads would lie at k = 0 */
-    int          first, some; /* place in shared memory; of a quad along rows, rows that are there */
+    const float *from[KEPT];  /* where a thread's quads would be at k = 0 */
+    int          first, some; /* place in shared memory; for a quad along rows, the number of rows that exist */
 
     __device__ stage(const Source &source, int64_t row) : first(kept(s::first_place())), some(4)
     {
@@ -123,7 +125,7 @@ template <class Source, class Tile, int ROWS> struct stage<Source, Tile, ROWS, t
         if constexpr (Source::ALONG_K) return from[i] + k;
         else return from[0] + source.offset(k + i * s::PASS);
     }
-    /* Steps of which only some k count, or whose quads are not aligned. */
+    /* Steps of which only some k exist, or whose quads are not aligned. */
     __device__ void fetch_some(const Source &source, int k, int end, bool four, float *to) const
     {
         LKI_UNROLL
@@ -184,27 +186,27 @@ template <bool ALONG_K, int ROWS, int COUNT> struct factors {
         TOGETHER = ALONG_K     ? 1
                    : COUNT < 4 ? COUNT
                                : 4,
-        AT_ONCE = ALONG_K ? 2 : TOGETHER /* rows that load() shall be asked for, at least */
+        AT_ONCE = ALONG_K ? 2 : TOGETHER /* rows per call of load(), at least */
     };
     const float *group, *mine;
     int          first;
 
-    /* Where a thread's own begin in a group. */
+    /* Where this thread's factors begin in a group. */
     __device__ static int own(int first)
     {
         const int r = (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4;
         if (ALONG_K) return (first + r) * GROUP + 4 * c;
         return 4 * c * ROWS + ((first + TOGETHER * r) / 4 ^ (2 * c)) * 4 + TOGETHER * r % 4;
     }
-    /* Group n of a step that begins there. */
+    /* Group n of the step that begins at `step`. */
     __device__ factors(const float *step, int n, int own, int first_)
         : group(step + n * (ROWS * GROUP)), mine(group + (ALONG_K && n % 2 ? own ^ GROUP : own)), first(first_ ^ (ALONG_K && n % 2))
     {
     }
-    /* The nth row, in the warp's tile, of who has row r of an mma: of threads lane / 4. */
+    /* The nth row, in the warp's tile, of a thread that has row r of an mma: of threads lane / 4. */
     __device__ static int row(int n, int r) { return n / TOGETHER * (8 * TOGETHER) + TOGETHER * r + n % TOGETHER; }
 
-    /* Rows n ... n+N-1 of this thread, k of 4 * (lane%4) and the three behind. */
+    /* Rows n ... n+N-1 of this thread, k from 4 * (lane%4) to the third after it. */
     template <int N> __device__ void load(int n, float (*v)[4]) const
     {
         LKI_UNROLL
@@ -232,7 +234,7 @@ template <bool ALONG_K, int ROWS, int COUNT> struct factors {
 
 /* ---- both operands ----------------------------------------------------------------------------------------------------------- */
 
-/* The ring of stages they come through, and what multiplies the oldest. Every thread of the block takes part. */
+/* The ring of stages that steps pass through, and the multiplication of the oldest. Every thread of the block takes part. */
 template <class Tile, bool LEFT_ALONG_K, bool RIGHT_ALONG_K> struct ring {
     typedef factors<LEFT_ALONG_K, Tile::BM, 2 * Tile::MT> left_factors;
     typedef factors<RIGHT_ALONG_K, Tile::BN, Tile::NT>    right_factors;
@@ -240,8 +242,8 @@ template <class Tile, bool LEFT_ALONG_K, bool RIGHT_ALONG_K> struct ring {
     enum { LOOP = EACH * Tile::STAGES, OUT = Tile::BM * Tile::PITCH, FLOATS = (int)LOOP > (int)OUT ? (int)LOOP : (int)OUT };
 
     float *room;
-    int    in, out;             /* the step that is brought, and the oldest */
-    int    own_left, own_right; /* factors of this thread */
+    int    in, out;             /* the step to load next, and the oldest */
+    int    own_left, own_right; /* offsets of this thread's factors */
 
     __device__ explicit ring(float *room_)
         : room(room_), in(0), out(0), own_left(kept(left_factors::own(Tile::warp_row()))),
@@ -267,7 +269,7 @@ template <class Tile, bool LEFT_ALONG_K, bool RIGHT_ALONG_K> struct ring {
         out = after(out);
     }
 
-    /* A thread's sums to where they belong in a tile of results, row by row. The ring is not needed any more. */
+    /* Write a thread's sums to their places in a tile of results, row by row. The ring is no longer needed. */
     __device__ void lay_down(const typename Tile::sums &sum) const
     {
         const int lane = threadIdx.x % 32;
@@ -288,7 +290,7 @@ template <class Tile, bool LEFT_ALONG_K, bool RIGHT_ALONG_K> struct ring {
     }
 };
 
-/* put() brings the next step, take() multiplies the oldest. */
+/* put() loads the next step, take() multiplies the oldest. */
 template <class Tile, class A, class B> struct pipeline : ring<Tile, A::ALONG_K, B::ALONG_K> {
     typedef stage<A, Tile, Tile::BM>           lefts;
     typedef stage<B, Tile, Tile::BN>           rights;
@@ -306,7 +308,7 @@ template <class Tile, class A, class B> struct pipeline : ring<Tile, A::ALONG_K,
     {
     }
 
-    /* Step k of a part that ends at `end`; empty where k >= end. What cannot copy by itself lands with land(). */
+    /* Step k of a part that ends at `end`; empty if k >= end. Sources that cannot copy asynchronously are stored by land(). */
     __device__ void put(int k, int end)
     {
         if (k < end) {

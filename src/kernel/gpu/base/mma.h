@@ -1,16 +1,17 @@
-/* Products of small tiles on tensor cores. Each function that is written in the card's own instructions has a plain twin for the
+/* Products of small tiles on tensor cores. Each function that is written in the card's instructions has a plain twin for the
  * simulator.
  *
  * The unit is an octet: eight k. A warp multiplies 16*MT rows by 8*NT columns of it. How factors are rounded (kernel.h,
  * lki_precision):
- *     F32    x = big + small, big is x rounded to TF32 (10 bits behind the point), small what is left, of which the tensor core
- *            sees the first 11 bits: together 22 to 24 bits. The octet's sum is small*big, then big*small, then big*big, from 0; it
- *            is added to the sum so far by a plain addition, because sums inside a tensor core are cut off, not rounded, and a long
- *            chain of them would drift towards zero.
+ *
+ *     F32           x = big + small; big is x rounded to TF32 (10 bits after the point), small is the rest, of which the tensor
+ *                   core reads the first 11 bits: together 22 to 24 bits. The octet's sum is small*big, then big*small, then
+ *                   big*big, from 0. It is added to the sum so far by a plain addition, because sums inside a tensor core are
+ *                   truncated, not rounded, and a long chain of them would drift towards zero.
  *     TF32, BF16    one product per octet, summed inside the tensor core.
- *     CAREFUL    like F32, for factors that are not finite: there big is 0 and small the factor. So inf * x is inf, 0 * inf is NaN,
- *            and only inf * inf, which should be inf, is NaN. F32 gives NaN wherever a factor is not finite or within 1 part in
- *            4096 of overflow; whoever sees a NaN asks again (tile_block.h). */
+ *     CAREFUL       like F32, for factors that are not finite: for these big is 0 and small the factor. So inf * x is inf, 0 * inf
+ *                   is NaN, and only inf * inf, which should be inf, is NaN. F32 gives NaN if a factor is not finite or within 1
+ *                   part in 4096 of overflow; a kernel that finds a NaN computes the sum again with CAREFUL (tile_block.h). */
 #ifndef LKI_KERNEL_GPU_BASE_MMA_H
 #define LKI_KERNEL_GPU_BASE_MMA_H
 
@@ -23,7 +24,7 @@
 #else
 #define LKI_UNROLL _Pragma("unroll")
 #define LKI_ROLLED _Pragma("unroll 1")
-#define LKI_FIXED const __grid_constant__ /* an argument that is read where it lies, not copied by each thread */
+#define LKI_FIXED const __grid_constant__ /* an argument that is read in place, not copied by each thread */
 #endif
 
 namespace lki_gpu
@@ -31,13 +32,13 @@ namespace lki_gpu
 
 enum { OCTET = 8, PRECISION_CAREFUL = LKI_PRECISIONS };
 
-/* To the nearest number with 10 bits behind the point, halves away from zero; what is not finite, or would become infinite, comes
- * out as anything: see split(). */
+/* To the nearest number with 10 bits after the point, halves away from zero. For factors that are not finite, or would become
+ * infinite, the result is undefined: see split(). */
 __device__ inline float rounded(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u); }
 
-/* What the tensor core sees of a TF32 factor is its upper 19 bits: x cut off at 10 bits behind the point, after a push of 0.34 to
- * 0.69 of the last of them, half of it in the mean. That is one instruction, and keeps what has 10 bits, is infinite, or is NaN
- * (whose bits an addition of integers could turn into a number). */
+/* Tensor cores read the upper 19 bits of a TF32 factor: x truncated to 10 bits after the point. So x is increased first, by 0.34 to
+ * 0.69 of the last of these bits, on average by half of it. That takes one instruction, and does not change numbers of 10 bits,
+ * infinities and NaN (an addition of integers could turn the bits of a NaN into a number). */
 __device__ inline float tf32(float x) { return x * 0x1.0016p0f; }
 
 template <int P> __device__ inline void split(float x, float *big, float *small)
@@ -57,7 +58,7 @@ static inline float bf16(float x)
     return __uint_as_float((u + 0x7fffu + (u >> 16 & 1)) & 0xffff0000u);
 }
 
-/* To f32, cut off. */
+/* To f32, truncated. */
 static inline float cut_off(double x)
 {
     const float f = (float)x;
@@ -87,9 +88,9 @@ static inline float products(float sum, const double *a, const double *b)
     return cut_off(s);
 }
 
-/* acc += a * b over an octet. a(i, h, k) gives the factor of this thread's row of the 16 rows i: row lane/4, with h = 1 the eighth
- * behind it; b(column, k) that of any column of the warp. A thread has of each 16x8 results those in its rows, columns 2*(lane%4)
- * and the next: acc[][][0..3] row by row. */
+/* acc += a * b over an octet. a(i, h, k) returns the factor of this thread's row of the 16 rows i: row lane/4, with h = 1 the
+ * eighth after it; b(column, k) that of any column of the warp. Of each 16x8 results a thread has those in its rows, columns
+ * 2*(lane%4) and the next: acc[][][0..3] row by row. */
 template <int P, int MT, int NT, class A, class B> static inline void multiply_own(const A &a, const B &b, float (*acc)[NT][4])
 {
     const int     lane = (int)(threadIdx.x % 32);
@@ -118,7 +119,7 @@ __device__ inline void mma_tf32(float *d, const float *a, const float *b)
           "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }
 
-/* k of a register's two halves is as good as any other, as long as both operands have it: the k of TF32's registers. */
+/* Which k are in a register's two halves does not matter, as long as both operands agree: here those of TF32's registers. */
 __device__ inline void mma_bf16(float *d, const unsigned *a, unsigned b)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
@@ -178,7 +179,7 @@ template <int P, int MT, int NT, class A, class B> __device__ inline void multip
                 split<P>(x[h], &big[h], &small[h]);
             LKI_UNROLL
             for (int j = 0; j < NT;
-                 j++) { /* terms one after the other, columns beside each other: nobody waits for the product before */
+                 j++) { /* consecutive products are for different columns, so that none waits for the one before it */
                 t[j][0] = t[j][1] = t[j][2] = t[j][3] = 0;
                 mma_tf32(t[j], small, y.big[j]);
             }
@@ -200,7 +201,7 @@ template <int P, int MT, int NT, class A, class B> __device__ inline void multip
 
 #endif
 
-/* The right factors of an octet, b(column, k) as multiply_own() has them, kept for many products: */
+/* The right factors of an octet, b(column, k) as in multiply_own(), kept for many products: */
 #ifdef LKI_SIM
 
 template <int P, int NT> struct held_factors {

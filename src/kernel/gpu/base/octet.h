@@ -1,9 +1,9 @@
-/* Products of octets whose factors are in registers (mma.h says how they are rounded): what comes out of one product goes into the
- * next as it is. For precisions that round factors.
+/* Products of octets whose factors are in registers (mma.h says how they are rounded): the sums of one product can be factors of
+ * the next without rearrangement. For precisions that round factors.
  *
- * A thread has, of the left factor, rows lane/4 and the eighth behind it, of the right one column lane/4; of both, k of lane%4 and
- * the fourth behind it. Of the sums it has the same rows, columns 2*(lane%4) and the next, row by row. So a thread has the same
- * rows of sums as of left factors; and of two columns it can make the two k of a left factor. */
+ * Of the left factor a thread has rows lane/4 and the eighth after it, of the right factor column lane/4; of both, k = lane%4 and
+ * the fourth after it. Of the sums it has the same rows, columns 2*(lane%4) and the next, row by row. So a thread has the same rows
+ * of sums as of left factors, and two columns of its sums can be the two k of a left factor. */
 #ifndef LKI_KERNEL_GPU_BASE_OCTET_H
 #define LKI_KERNEL_GPU_BASE_OCTET_H
 
@@ -14,9 +14,9 @@ namespace lki_gpu
 
 #ifdef LKI_SIM
 
-template <int P> static inline float as_factor(float x) { return x; } /* products round */
+template <int P> static inline float as_factor(float x) { return x; } /* products round their factors here */
 
-/* What all threads of the warp have. */
+/* The values of all threads of the warp. */
 template <int N> struct warp_numbers {
     float of[32][N];
 
@@ -62,10 +62,10 @@ template <int P> static inline void add_octet(const octet_left<P> &a, const octe
 
 #else
 
-/* Rounded as far as a number can be that stays one. */
+/* Rounded as far as is possible with the value still a float. */
 template <int P> __device__ inline float as_factor(float x) { return P == LKI_PRECISION_TF32 ? tf32(x) : x; }
 
-/* Of factors, [row][k] and [k]. */
+/* Convert factors, [row][k] and [k]. */
 template <int P> struct octet_left {
     float    x[4];
     unsigned pair[2];

@@ -1,11 +1,11 @@
-/* Products by tiles that are all whole: the loop of tile_block.h without its questions. At small sizes these take longer than the
- * products: where a step begins and ends, what of it is there, which sums wait for which.
+/* Products by tiles that are all full: the loop of tile_block.h without its checks. For small sizes those take longer than the
+ * products: where a step begins and ends, which part of it exists, which sums wait for which.
  *
  * Invariants
- * 1. A block has one part of the sum over k, `length` of them or, the last one, what is left, whole steps; its tile lies inside the
- *    result; quads are aligned (is_straight()).
- * 2. The order is that of tile_block.h, so who is asked never shows in the bits. A sum that is not finite is computed once more as
- *    it is there, with care. */
+ *  1. A block has one part of the sum over k: `length` of them or, for the last part, the remaining ones; both are whole steps. Its
+ *     tile is inside the result; quads are aligned (is_straight()).
+ *  2. The order is that of tile_block.h, so the choice between the two never changes bits. A sum that is not finite is computed
+ *     again, with care, as there. */
 #ifndef LKI_KERNEL_GPU_BASE_STRAIGHT_H
 #define LKI_KERNEL_GPU_BASE_STRAIGHT_H
 
@@ -14,11 +14,11 @@
 namespace lki_gpu
 {
 
-/* One operand on its way to shared memory: from k on, a step each time. A line is a row along k, or a k along rows. */
+/* The copy of one operand to shared memory: from k on, one step per call. A line is a row along k, or a k along rows. */
 template <class Source, class Tile, int ROWS> struct straight_stage : staged<Source, Tile, ROWS> {
     typedef staged<Source, Tile, ROWS> s;
     const float                       *from;
-    int64_t                            apart, ahead; /* from a thread's quad to its next one, and to the next step's */
+    int64_t                            apart, ahead; /* from a thread's quad to its next one, and to that of the next step */
     int                                first;
 
     __device__ straight_stage(const Source &x, int64_t row, int k) : first(kept(s::first_place()))
@@ -37,7 +37,7 @@ template <class Source, class Tile, int ROWS> struct straight_stage : staged<Sou
     }
 };
 
-/* The sums of a tile over length k from k on, laid down in shared memory. False, and nothing is there, if one is not finite. */
+/* The sums of a tile over length k from k on, written to shared memory. False if one is not finite; then nothing was written. */
 template <int P, class Tile, class A, class B>
 __device__ inline bool lay_straight(const A &a, const B &b, int64_t m, int64_t n, int k, int length, float *room)
 {
@@ -46,7 +46,7 @@ __device__ inline bool lay_straight(const A &a, const B &b, int64_t m, int64_t n
     straight_stage<B, Tile, Tile::BN>          bs(b, n, k);
     line_of                                    line(room);
     typename Tile::sums                        sum;
-    int                                        left = length; /* of k that are to be brought */
+    int                                        left = length; /* k that are still to be loaded */
     const auto                                 bring = [&] {
         if (left > 0) {
             as.fetch(room + line.in);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     e.begin(m, n);
     enum { QUADS = Tile::BN / 4, EACH = Tile::BM * QUADS / Tile::THREADS };
     const int line = (int)threadIdx.x / QUADS, column = (int)threadIdx.x % QUADS * 4;
-    float     mask[EACH][4]; /* all are on their way before the first is waited for */
+    float     mask[EACH][4]; /* all loads start before the first is waited for */
     LKI_UNROLL
     for (int i = 0; i < EACH; i++)
         e.fetch_mask(line + i * (Tile::THREADS / QUADS), column, mask[i]);
@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     }
 }
 
-/* Of each piece, where all follow each other from 0 on and have as many k, but for the last: a part, and whole steps. 0: they are
- * not like that. */
+/* The length of each piece, if pieces are consecutive from 0 on and all have equally many k, except the last: one part, of whole
+ * steps. 0: they are not like that. */
 static inline int64_t length_of_pieces(const cuts &c, int64_t step)
 {
     const int64_t length = lki_min(c.each, c.bound[1] - c.bound[0]);
@@ -118,7 +118,7 @@ static inline int64_t length_of_pieces(const cuts &c, int64_t step)
     return length * c.unit <= c.part && length * c.unit % step == 0 ? length * c.unit : 0;
 }
 
-/* The k of a block, or 0: it must be asked for more. */
+/* The number of k of a block, or 0: use the loop of tile_block.h. */
 template <class Tile, class A, class B> static int64_t is_straight(const A &a, const B &b, const to_matrix &e, const frame &f)
 {
     const bool whole = e.M % Tile::BM == 0 && e.N % Tile::BN == 0, alone = f.split > 1 || f.c.count() == 1;

@@ -1,37 +1,37 @@
-/* Sums over rows on a card, in an order of its own: LANES (kernel.h) whose chains are cut, since one chain of many thousand rows is
- * waiting and nothing else.
+/* Sums over rows on a card, in an order that is defined here: LANES (kernel.h) with divided chains, since one chain of many
+ * thousand rows would only wait.
  *
- * The operand is [outer, mid, inner], the sum runs over mid; lanes bound mid. Definition: a lane (all of mid, where the call has no
+ * The operand is [outer, mid, inner], the sum runs over mid; lanes bound mid. Definition: a lane (all of mid, if the call has no
  * lanes) of n rows, counted from its first,
  *
  *     n = 0       is +0
  *     n <= 64     is one CHAIN from +0, as in the reference
- *     else        is cut into parts of 256 rows, or of 512, 1024, ...: the smallest that makes at most 256 parts; the last one is
- *                 shorter. Row k of a part goes to accumulator k mod 32, a CHAIN from +0 each, and the 32 go up a binary tree,
- *                 neighbours first. Part p of the lane then goes to accumulator p mod 16, each beginning with its first part, and
- *                 these 16 go up a binary tree likewise; accumulators without a part are left out
+ *     else        is divided into parts of 256 rows, or of 512, 1024, ...: the smallest that gives at most 256 parts; the last one
+ *                 is shorter. Row k of a part is added to accumulator k mod 32, a CHAIN from +0 each, and the 32 go up a binary
+ *                 tree, neighbours first. Part p of the lane is then added to accumulator p mod 16, each beginning with its first
+ *                 part, and these 16 go up a binary tree likewise; accumulators without a part are left out
  *
- * and the lanes' sums go up the tree over lanes as ever. The order follows from the number of rows of the lane alone: it is the
- * same whatever inner is, and whatever other lanes the call has, so replicas that share the lanes out get the same bits.
+ * and the lanes' sums go up the tree over lanes as always. The order follows from the number of rows of the lane alone. It does not
+ * depend on inner or on other lanes of the call, so replicas that divide the lanes between them get the same bits.
  *
- * Kernels; which one runs never shows in the bits:
+ * Kernels; the choice between them never changes bits:
  *
  *     sum_short    lanes of up to 64 rows: a thread per lane and result, then the tree
- *     sum_whole    up to 4096 rows: a block owns a bunch of columns (16 bytes), its warps the parts; one launch makes the result
- *     sum_parts    else: a block owns a part of 8 bunches (128 bytes) of columns, 32 threads to each; where inner is smaller, of
- *                  several parts. Sums of parts go to scratch, [outer][parts of all lanes][inner],
- *     sum_join     which adds them up, and the lanes
+ *     sum_whole    up to 4096 rows: a block owns a bunch of columns (16 bytes), its warps the parts; one launch computes the result
+ *     sum_parts    else: a block owns a part of 8 bunches (128 bytes) of columns, with 32 threads each; if inner is smaller, of
+ *                  several parts. Sums of parts are written to scratch, [outer][parts of all lanes][inner];
+ *     sum_join     adds them up, and the lanes
  *
  * An operation is a struct:
  *
- *     element, sum                      what is read; what accumulates
+ *     element, sum                      type of what is read; type of accumulators
  *     OPERANDS                          how many elements are read for each that is summed
  *     values<V>, V elements' operands   load<V>(at, row) reads those from flat index `at` on, of row `row` of mid
- *     fixed<V>                          fix<V>(column): what belongs to V columns, read once
+ *     fixed<V>                          fix<V>(column): data of V columns, read once
  *     void add<V>(sum *, values<V>, fixed<V>) const
  *     sum  zero() const                 where a chain begins
- *     sum  nothing() const              what changes no sum it is joined with: -0, as -0 + x is x
- *     sum  join(sum, sum) const         of two accumulators, parts or lanes: in either order the same
+ *     sum  nothing() const              changes no sum it is joined with: -0, as -0 + x is x
+ *     sum  join(sum, sum) const         of two accumulators, parts or lanes: the same in either order
  *     void put(o, sum) const            result o of outer * inner
  *     addresses() const                 of the operands, or-ed (host) */
 #ifndef LKI_KERNEL_GPU_BASE_SUMS_H
@@ -52,11 +52,11 @@ enum {
     SUM_JOINS = 16,
 
     SUM_BLOCK = 256,
-    SUM_ACROSS_LOG = 3,    /* threads side by side of a block of sum_parts */
-    SUM_WHOLE_ROWS = 4096, /* at most, of sum_whole: 16 parts of a lane, one for each of its accumulators */
+    SUM_ACROSS_LOG = 3,    /* neighbouring threads of a block of sum_parts */
+    SUM_WHOLE_ROWS = 4096, /* the most rows of sum_whole: 16 parts of a lane, one for each of its accumulators */
     SUM_WHOLE_WARPS = 16,
     SUM_WHOLE_BLOCKS = 264,
-    SUM_AHEAD_BYTES = 128, /* of a thread, on their way at once */
+    SUM_AHEAD_BYTES = 128, /* per thread, in flight at once */
     SUM_JOIN_LANES = 8
 };
 static_assert((int)SUM_WHOLE_ROWS <= (int)SUM_JOINS << (int)SUM_PART_LOG, "sum_whole joins one part per accumulator");
@@ -72,7 +72,7 @@ __device__ inline two_sums                other_thread(two_sums v, int by)
     return {__shfl_xor_sync((unsigned)FULL_WARP, v.first, by), __shfl_xor_sync((unsigned)FULL_WARP, v.second, by)};
 }
 
-/* Room in shared memory, which has no constructors. */
+/* Memory for a T in shared memory, which allows no constructors. */
 template <typename T> struct alignas(sizeof(T)) raw {
     unsigned char bytes[sizeof(T)];
 };
@@ -87,7 +87,7 @@ __host__ __device__ inline int part_log(int64_t n)
 
 __host__ __device__ inline int part_count(int64_t n) { return (int)((n + ((int64_t)1 << part_log(n)) - 1) >> part_log(n)); }
 
-/* A call by value. */
+/* The arguments of a call. */
 struct row_sums {
     lki_extent                  e;
     int                         lanes;
@@ -99,7 +99,7 @@ struct row_sums {
     __host__ __device__ int     all_parts() const { return first[lanes]; }
 };
 
-/* entry: rows of mid that belong to one entry that lanes count. */
+/* entry: rows of mid per entry that lanes count. */
 static inline row_sums row_sums_of(const lki_args *a, lki_extent e, int64_t entry, bool by_lanes)
 {
     row_sums c = {};
@@ -136,7 +136,7 @@ template <typename OP> __device__ inline typename OP::sum join_lanes(const OP &o
     return sum[0];
 }
 
-/* acc of V columns over `count` rows, `apart` rows from one to the next; (at, row): the first. */
+/* Sums of V columns over `count` rows, `apart` rows from one to the next; (at, row): the first. */
 template <int V, typename OP>
 __device__ inline void add_rows(const OP &op, typename OP::sum *acc, int64_t at, int64_t row, int64_t column, int64_t inner,
                                 int apart, int64_t count)
@@ -168,13 +168,13 @@ __device__ inline void add_rows(const OP &op, typename OP::sum *acc, int64_t at,
         if (i < count) op.template add<V>(acc, v[i], fixed);
 }
 
-/* Accumulator `way` of a part of a lane, for V columns. inside: are there such columns, and such a part? */
+/* Accumulator `way` of a part of a lane, for V columns. inside: these columns and this part exist. */
 template <int V, typename OP>
 __device__ inline void add_part(const OP &op, const row_sums &c, typename OP::sum *acc, int64_t outer, int lane, int64_t part,
                                 int way, int64_t column, bool inside)
 {
     const int64_t n = c.rows(lane), from = part << part_log(n), rows = least(n - from, (int64_t)1 << part_log(n));
-    const bool    is_short = n <= SUM_SHORT; /* one chain: the others are left out */
+    const bool    is_short = n <= SUM_SHORT; /* one chain: other threads are left out */
     const bool    works = inside && way < rows && !(is_short && way);
     LKI_UNROLL(4)
     for (int j = 0; j < V; j++)
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(32 * SUM_WHOLE_WARPS) sum_whole(LKI_FIXED OP o
     if (t < V) op.put(outer * c.e.inner + column + t, join_lanes(op, lane_sums + t, c.lanes, V));
 }
 
-/* A block: 1 << log bunches side by side, SUM_WAYS threads to each, and as many parts as make it whole. Grid: tiles of columns,
+/* A block: 1 << log bunches side by side, SUM_WAYS threads for each, and as many parts as fill the block. Grid: tiles of columns,
  * groups of parts (of the longest lane), outer; lanes. out NULL: there is one part and one lane, whose sums are the result. */
 template <typename OP, int V>
 __global__ void __launch_bounds__(SUM_BLOCK)
@@ -294,7 +294,7 @@ __global__ void __launch_bounds__(1024) sum_join(LKI_FIXED OP op, LKI_FIXED row_
     const bool          inside = o < c.results();
     const int64_t       outer = inside ? o / c.e.inner : 0, column = o - outer * c.e.inner;
     for (int lane = (int)threadIdx.z; lane < c.lanes;
-         lane += (int)blockDim.z) { /* lanes are a power of two: all threads come along */
+         lane += (int)blockDim.z) { /* the number of lanes is a power of two: all threads take part */
         const int  count = inside ? c.parts(lane) : 0;
         const sum *from = parts + (outer * c.all_parts() + c.first[lane]) * c.e.inner + column;
         sum        acc = op.nothing(), v[AHEAD];
@@ -330,7 +330,7 @@ static inline int64_t longest_lane(const row_sums &c)
     return most;
 }
 
-/* Whatever the bounds are: parts have 256 rows or more, but for the last of each lane. */
+/* For any bounds: parts have 256 rows or more, except the last of each lane. */
 template <typename SUM> static size_t sums_scratch(const row_sums &c)
 {
     const int64_t parts = (c.e.mid >> SUM_PART_LOG) + c.lanes;

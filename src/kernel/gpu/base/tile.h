@@ -1,5 +1,5 @@
 /* Products by tiles: which tiles there are, and launches. tile_block.h says what a block does, and in which order it sums; nothing
- * here shows in the bits. */
+ * in this file changes bits. */
 #ifndef LKI_KERNEL_GPU_BASE_TILE_H
 #define LKI_KERNEL_GPU_BASE_TILE_H
 
@@ -8,9 +8,9 @@
 namespace lki_gpu
 {
 
-enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* what shapes are weighed with: constants, so that all cards choose alike */
+enum { PROCESSORS = 132, SPLIT_BYTES = 64 << 20 }; /* for estimates from shapes: constants, so that all cards choose alike */
 
-/* Pieces that lie apart, [entry][piece][M][N], to results. So many of them are read at once that their way from memory is gone
+/* Adds up pieces that are in scratch, [entry][piece][M][N], to results. Many are read at once, so that the latency of memory counts
  * once. */
 template <int LEVELS, int AT_ONCE>
 __global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, LKI_FIXED entry_places place, int64_t entries)
@@ -38,9 +38,9 @@ __global__ void join_pieces(const float *pieces, to_matrix e, LKI_FIXED cuts c, 
 
 /* ---- launches ---------------------------------------------------------------------------------------------------------------- */
 
-/* Warps of large tiles split a factor for 16 or 32 products, and two such blocks fill the tensor cores; the others are for results
- * that are small. Long steps where a product takes little time; short ones where registers are scarce: they hold what was split, or
- * quads of sources that do not copy. */
+/* Warps of large tiles use a split factor for 16 or 32 products, and two such blocks keep the tensor cores busy; the other tiles
+ * are for small results. Steps are long where a product takes little time, and short where registers are scarce: registers hold
+ * split factors, and quads of sources that do not copy. */
 template <int P, bool COPIES> struct tiles {
     enum {
         SPLITS = P == LKI_PRECISION_F32,
@@ -52,31 +52,32 @@ template <int P, bool COPIES> struct tiles {
     typedef tile<64, 64, STEP, 32, 32, STAGES, RESIDENT>                      medium;
     typedef tile<128, 32, 16, 32, 32, 3, RESIDENT>                            narrow;
     typedef tile<32, 32, 32, 16, 16, 3, RESIDENT + 1>                         small;
-    typedef tile<32, 32, 32, 16, 16, 8, 2> deep; /* small, where blocks are few: a part is read at once */
+    typedef tile<32, 32, 32, 16, 16, 8, 2> deep; /* small, for few blocks: a part is loaded at once */
 };
 
 enum { TILE_LARGE, TILE_MEDIUM, TILE_NARROW, TILE_SMALL, TILES };
 
 struct tile_size {
     int    m, n;
-    double speed[4];      /* of a multiprocessor with one to four of them: one waits for its own products, copies and barriers */
-    int    beside, bytes; /* as many fit a multiprocessor; shared memory of each, without sums that wait */
+    double speed[4];      /* speed of a multiprocessor with one to four such blocks: a block waits for its own products, copies and
+                           * barriers */
+    int    beside, bytes; /* how many fit on a multiprocessor; shared memory of each, without waiting sums */
 };
 static const tile_size tile_sizes[TILES] = {{128, 64, {0.55, 1, 1, 1}, 2, 48 << 10},
                                             {64, 64, {0.4, 0.75, 0.9, 0.9}, 3, 32 << 10},
                                             {128, 32, {0.4, 0.7, 0.85, 0.85}, 3, 30 << 10},
                                             {32, 32, {0.15, 0.28, 0.36, 0.4}, 4, 24 << 10}};
 
-enum { SHARED_BYTES = 228 << 10, SHARED_EACH = 1 << 10 }; /* of a multiprocessor, and what a block needs besides */
+enum { SHARED_BYTES = 228 << 10, SHARED_EACH = 1 << 10 }; /* of a multiprocessor, and what a block needs in addition */
 
-/* Blocks that fit a multiprocessor, with so many sums of each result that wait. */
+/* Blocks that fit on a multiprocessor, with `waiting` sums of each result kept. */
 static inline int64_t tiles_beside(int t, int64_t waiting)
 {
     const tile_size *s = &tile_sizes[t];
     return lki_min(s->beside, SHARED_BYTES / (s->bytes + SHARED_EACH + waiting * s->m * s->n * 4));
 }
 
-/* Of PROCESSORS multiprocessors, in products per k that the first could have done in that time. */
+/* Time on PROCESSORS multiprocessors, in products per k that the first tile could have done in that time. */
 static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries, int64_t waiting = 0)
 {
     const tile_size *s = &tile_sizes[t];
@@ -86,7 +87,7 @@ static inline double tile_time(int t, int64_t M, int64_t N, int64_t entries, int
     return s->m * s->n * ((double)(each - rest) / s->speed[fit - 1] + (rest ? (double)rest / s->speed[rest - 1] : 0));
 }
 
-/* The tile that ends first. */
+/* The fastest tile. */
 static inline int tile_for(int64_t M, int64_t N, int64_t entries, int64_t waiting = 0)
 {
     int best = TILE_SMALL;
@@ -100,7 +101,7 @@ static inline int64_t tiles_in(int t, int64_t M, int64_t N)
     return lki_ceil_div(M, tile_sizes[t].m) * lki_ceil_div(N, tile_sizes[t].n);
 }
 
-/* M, N of one entry come with e. */
+/* M and N of one entry come from e. */
 template <class Tile, class E> static int64_t blocks_of(frame *f, const E &e)
 {
     f->rows = (unsigned)lki_ceil_div(e.M, Tile::BM);
@@ -111,7 +112,7 @@ template <class Tile, class E> static int64_t blocks_of(frame *f, const E &e)
     return (int64_t)f->rows * f->columns * f->split * f->entries;
 }
 
-/* Where tiles are small, what a block asks itself counts. */
+/* For small tiles the time of a block's checks matters. */
 template <class Tile, class A, class B, class E> struct goes_straight {
     enum { value = copies<A>::value && copies<B>::value && std::is_same<E, to_matrix>::value && Tile::BM <= 64 };
 };
@@ -135,7 +136,7 @@ static void launch_chains_of(const lki_args *g, const A &a, const B &b, const E 
     if (blocks) LKI_LAUNCH((chains<P, A, B, E, Tile>), dim3((unsigned)blocks), dim3(Tile::THREADS), bytes, g, a, b, e, f);
 }
 
-/* Of a matrix, whose blocks are few and have more steps than small tiles bring at once. */
+/* For a matrix with few blocks, which have more steps than small tiles load at once. */
 template <class Tile, class E> static bool wants_depth(const E &e, frame f)
 {
     const int64_t k = lki_min(f.c.each, f.c.bound[f.c.lanes] - f.c.bound[0]) * (int64_t)f.c.unit;
@@ -156,8 +157,8 @@ static void launch_chains_of(const lki_args *g, int which, const A &a, const B &
     else launch_chains_of<P, A, B, E, typename of::medium>(g, a, b, e, f);
 }
 
-/* f.c has at least one piece, in a lane without entries too. Split: entry z of e is piece z % f.split of entry z / f.split, of any
- * lane. */
+/* f.c has at least one piece, also for a lane without entries. Split: entry z of e is piece z % f.split of entry z / f.split, of
+ * any lane. */
 template <class A, class B, class E>
 static void launch_chains(const lki_args *g, int which, const A &a, const B &b, const E &e, const frame &f)
 {
@@ -167,13 +168,13 @@ static void launch_chains(const lki_args *g, int which, const A &a, const B &b, 
     else launch_chains_of<LKI_PRECISION_F32>(g, which, a, b, e, f);
 }
 
-/* One block has all lanes of a tile, each one piece. */
+/* One block computes all lanes of a tile, each of one piece. */
 template <class A, class B, class E> static void launch_tree(const lki_args *g, const A &a, const B &b, const E &e, const frame &f)
 {
     launch_chains(g, tile_for(e.M, e.N, f.entries, levels_of(f.c, false).count), a, b, e, f);
 }
 
-/* Pieces that lie in scratch to the result of e. */
+/* Adds pieces in scratch up to the result of e. */
 static inline void launch_join(const lki_args *g, const to_matrix &e, const frame &f)
 {
     const int64_t n = f.entries * e.M * e.N;
@@ -182,7 +183,7 @@ static inline void launch_join(const lki_args *g, const to_matrix &e, const fram
                         (const float *)g->scratch, e, f.c, f.e, (int64_t)f.entries);
 }
 
-/* Like launch_chains(), but each piece by blocks of its own, laid in scratch; */
+/* Like launch_chains(), but each piece is computed by other blocks and stored in scratch; */
 template <class A, class B>
 static void launch_pieces(const lki_args *g, int which, const A &a, const B &b, int64_t M, int64_t N, const frame &f)
 {

@@ -1,24 +1,25 @@
-/* Products by tiles: what a block does, the one loop behind matmul and the convolutions of f32. It computes a tile of the result;
- * it brings pieces of both operands, STEP of k at a time, into shared memory, further pieces on their way while its warps multiply
- * the last on tensor cores (mma.h).
+/* Products by tiles: what a block does, the one loop for matmul and the convolutions of f32. It computes a tile of the result. It
+ * loads pieces of both operands, STEP of k at a time, into shared memory; later pieces are copied while its warps multiply the
+ * current one on tensor cores (mma.h).
  *
- *     source     where element (row, k) of an operand comes from: a matrix, an image seen through a window (conv.h), ...
- *     cuts       where the sum over k is cut: into lanes, lanes into pieces, pieces into parts
- *     epilogue   what becomes of a sum: bias, relu, pool, and where it is stored
+ *     source     where element (row, k) of an operand is: a matrix, an image read through a window (conv.h), ...
+ *     cuts       where the sum over k is divided: into lanes, lanes into pieces, pieces into parts
+ *     epilogue   what is done with a sum: bias, relu, pool, and where it is stored
  *
  * Invariants
- * 1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k
- *    (k_group.h says what the sum of a group is). Tiles, and who computes which part, never show in the bits.
- * 2. Parts of a piece are added from left to right, so are pieces of a run, runs of a lane; lanes up the tree; a lane without
- *    entries is +0.
- * 3. k beyond the end of a part counts as 0 * 0, which changes no sum. A cell outside an image counts as 0 * weight: that differs
- *    from leaving it out, as the reference does, where the weight is not finite.
+ *  1. One sum per element of the result and part, from +0: groups of 16 k in ascending order, counted from the part's first k
+ *     (k_group.h says what the sum of a group is). Tiles, and which block computes which part, never change bits.
+ *  2. Parts of a piece are added from left to right, so are pieces of a run, runs of a lane; lanes up the tree; a lane without
+ *     entries is +0.
+ *  3. k beyond the end of a part counts as 0 * 0, which changes no sum. A cell outside an image counts as 0 * weight: if the weight
+ *     is not finite, that differs from the reference, which leaves it out.
  *
- * A source has: ALONG_K, is memory contiguous along k (else along rows); `data`, where entry 0 begins; a type `row`; at(row); and
- * load(row, k, end, outside, v), which gives four elements: k ... k+3 of a row, or rows r ... r+3 at k. What lies at or beyond
- * `end` is `outside`. A source that only moves numbers can have COPIES instead, and go straight to shared memory: start(row, k),
- * where the four lie; by_four(k): the fours of this step are 16 bytes aligned; and along rows there(row), how many of the four rows
- * there are, and offset(k), where k lies from 0 on. For a row behind the last any other will do: nobody wants its results. */
+ * A source has: ALONG_K, true if memory is contiguous along k (else along rows); `data`, where entry 0 begins; a type `row`;
+ * at(row); and load(row, k, end, outside, v), which returns four elements: k ... k+3 of a row, or rows r ... r+3 at k. Elements at
+ * or beyond `end` are `outside`. A source that only moves numbers can have COPIES instead, and copy directly to shared memory:
+ * start(row, k), where the four are; by_four(k): the fours of this step are 16 bytes aligned; and along rows there(row), how many
+ * of the four rows exist, and offset(k), where k is, from 0 on. For a row after the last, any other may be loaded: its results are
+ * not stored. */
 #ifndef LKI_KERNEL_GPU_BASE_TILE_BLOCK_H
 #define LKI_KERNEL_GPU_BASE_TILE_BLOCK_H
 
@@ -28,7 +29,7 @@
 namespace lki_gpu
 {
 
-/* Division of 0 <= n < 2^31 by a number that is known at launch. */
+/* Division of 0 <= n < 2^31 by a number that is known at the launch. */
 struct divisor {
     unsigned       by, factor, shift;
     __device__ int operator()(int n) const { return (int)((__umulhi(factor, (unsigned)n) + (unsigned)n) >> shift); }
@@ -71,7 +72,7 @@ __device__ inline void load_quad(const float *p, float *v)
     v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
 }
 
-/* In one instruction: of a plain assignment the compiler makes four. */
+/* In one instruction: the compiler makes four of a plain assignment. */
 __device__ inline void store_quad(float *p, const float *v)
 {
 #ifdef LKI_SIM
@@ -94,7 +95,7 @@ struct by_rows {
     enum { ALONG_K = 1, COPIES = 1 };
     const float *data;
     int64_t      step, rows;
-    bool         wide; /* four along k lie in one piece: aligned, and K is a multiple of 4 */
+    bool         wide; /* four along k are one aligned piece, and K is a multiple of 4 */
 
     __device__ bool         by_four(int k) const { return wide && k % 4 == 0; }
     __device__ const float *start(int64_t r, int k) const { return data + ((r < rows ? r : rows - 1) * step + k); }
@@ -105,7 +106,7 @@ struct by_columns {
     enum { ALONG_K = 0, COPIES = 1 };
     const float *data;
     int64_t      step, rows;
-    bool         wide; /* four rows lie in one piece */
+    bool         wide; /* four rows are one aligned piece */
 
     __device__ bool         by_four(int) const { return wide; }
     __device__ int          there(int64_t r) const { return r + 4 <= rows ? 4 : r < rows ? (int)(rows - r) : 1; }
@@ -116,7 +117,7 @@ struct by_columns {
 /* ---- cuts -------------------------------------------------------------------------------------------------------------------- */
 
 /* Lane l holds the entries bound[l] <= i < bound[l+1], `unit` of k each, in pieces of `each` entries: the pieces first[l] <= p <
- * first[l+1]. A piece falls into parts of `part` k, and `run` pieces, counted from the lane's first, are added before runs are. */
+ * first[l+1]. A piece is divided into parts of `part` k. `run` pieces, counted from the lane's first, are added before runs are. */
 struct cuts {
     int lanes, each, unit, part, run;
     int bound[MOST_LANES + 1], first[MOST_LANES + 1];
@@ -150,8 +151,8 @@ static inline cuts cuts_of(const lanes &l, int64_t each, int64_t unit, int64_t p
     return c;
 }
 
-/* Lanes that end one after the other, up the tree: after lane s the sums of finished pairs, pairs of pairs, ... are open. When lane
- * 2^n - 1 ends, `sum` is that of all. */
+/* Lanes that end one after the other, added up the tree: after lane s the sums of complete pairs, pairs of pairs, ... are open.
+ * When lane 2^n - 1 ends, `sum` is that of all. */
 template <int LEVELS, typename T> __device__ inline void climb(T *open, T &sum, int s)
 {
     bool up = true;
@@ -170,11 +171,11 @@ struct to_matrix {
     int64_t      step, M, N;
     const float *bias; /* or NULL */
     int          relu;
-    bool         wide; /* four columns lie in one piece, in mask and plus too */
+    bool         wide; /* four columns are one aligned piece, also in mask and plus */
 
     const float *mask = nullptr;  /* laid out like data, or NULL */
     const float *scale = nullptr; /* one number, or NULL */
-    const float *plus = nullptr;  /* as mask */
+    const float *plus = nullptr;  /* laid out like data, or NULL */
 
     /* The sum of column n, at data[at]. */
     __device__ float end(float sum, int64_t n, int64_t at) const
@@ -185,7 +186,7 @@ struct to_matrix {
         if (plus) sum = sum + plus[at];
         return relu && sum < 0 ? 0 : sum;
     }
-    /* From here on row and column 0 are those of a tile: small numbers do. */
+    /* From here on row and column 0 are those of a tile: small numbers suffice. */
     __device__ void begin(int64_t m, int64_t n)
     {
         data += m * step + n;
@@ -195,12 +196,13 @@ struct to_matrix {
         M -= m;
         N -= n;
     }
-    /* What a mask has at row m and columns n ... n+3; anything where nobody asks it. */
+    /* The mask at row m and columns n ... n+3; any value if it is not used. */
     __device__ void fetch_mask(int m, int n, float *four) const
     {
         if (mask && wide && m < M && n < N) load_quad(mask + (m * step + n), four);
     }
-    /* Sums of row m and columns n ... n+3: added to what is there unless they are the first, ended if they are the last. */
+    /* Sums of row m and columns n ... n+3: added to what is stored unless they are the first, completed by the epilogue if they are
+     * the last. */
     __device__ void put_four(int m, int n, float *v, const float *masked, bool first, bool last) const
     {
         const int64_t at = m * step + n;
@@ -255,7 +257,7 @@ struct to_matrix {
     }
 };
 
-/* To the matrix that begins `at` elements behind the first. */
+/* Moves e to the matrix that begins `at` elements after the first. */
 template <class E> __device__ inline void enter(E &e, int64_t at) { e.data += at; }
 __device__ inline void                    enter(to_matrix &e, int64_t at)
 {
@@ -268,13 +270,13 @@ __device__ inline void                    enter(to_matrix &e, int64_t at)
 
 template <int N> struct __align__(16) shared_floats { float at[N]; };
 
-/* Shall the block compute this once more with care? Where a sum came out as NaN an infinity may be the reason (mma.h). */
+/* True if the block must compute this again with care: if a sum is NaN, an infinity may be the reason (mma.h). */
 template <int P, class Tile> __device__ inline bool needs_care(const typename Tile::sums &sum)
 {
     return P == LKI_PRECISION_F32 && __syncthreads_or(has_nan<Tile>(sum));
 }
 
-/* Sums from shared memory to where e wants them, 4x4 at a time; to a matrix row by row. */
+/* Sums from shared memory to the result, 4x4 at a time; to a matrix row by row. */
 template <class Tile, class E> __device__ inline void store_tile(const E &e, const float *room, bool first, bool last)
 {
     for (int q = (int)threadIdx.x; q < Tile::BM / 4 * (Tile::BN / 4); q += Tile::THREADS) {
@@ -292,7 +294,7 @@ template <class Tile> __device__ inline void store_tile(const to_matrix &e, cons
     enum { QUADS = Tile::BN / 4, EACH = Tile::BM * QUADS / Tile::THREADS, AT_ONCE = EACH < 8 ? EACH : 8 };
     const int line = (int)threadIdx.x / QUADS, column = (int)threadIdx.x % QUADS * 4;
     static_assert(Tile::THREADS % QUADS == 0 && EACH % AT_ONCE == 0, "a thread stays in its columns");
-    for (int from = 0; from < EACH; from += AT_ONCE) { /* masks of all of these are on their way before the first is waited for */
+    for (int from = 0; from < EACH; from += AT_ONCE) { /* all of these masks are loaded before the first is used */
         float mask[AT_ONCE][4];
         LKI_UNROLL
         for (int i = 0; i < AT_ONCE; i++)
@@ -307,7 +309,7 @@ template <class Tile> __device__ inline void store_tile(const to_matrix &e, cons
     }
 }
 
-/* By way of shared memory, because a thread's own sums lie scattered. */
+/* Through shared memory, because a thread's sums are scattered. */
 template <class Tile, class E>
 __device__ inline void put_tile(const E &e, const typename Tile::sums &sum, float *room, bool first, bool last)
 {
@@ -327,13 +329,13 @@ __device__ inline void put_tile(const E &e, const typename Tile::sums &sum, floa
     __syncthreads();
 }
 
-/* Sums of each result that wait until their neighbours are ready: of the parts of a piece so far, of the pieces of a lane so far,
- * and of finished lanes up the tree. */
+/* The number of sums of each result that wait until their neighbours are ready: of the parts of a piece so far, of the pieces of a
+ * lane so far, and of complete lanes up the tree. */
 struct levels {
-    int pieces, lanes, count; /* the latter two begin there; all */
+    int pieces, lanes, count; /* where the latter two begin; the total */
 };
 
-/* Where a block has one piece of them, or all. */
+/* If a block has one piece of them, or all. */
 static inline levels levels_of(const cuts &c, bool split)
 {
     levels v = {};
@@ -350,12 +352,12 @@ static inline levels levels_of(const cuts &c, bool split)
     return v;
 }
 
-/* What a launch is: the tiles of an entry follow each other, columns first, and the entries. */
+/* The layout of a launch: the tiles of an entry are consecutive, columns first, then entries. */
 struct frame {
     cuts         c;
     entry_places a, b, e; /* of the operands and the result */
     unsigned     rows, columns, entries;
-    unsigned     split; /* blocks that share the pieces of one tile: 1, or as many as there are pieces */
+    unsigned     split; /* blocks that divide the pieces of one tile: 1, or as many as there are pieces */
 
     levels  wait = {};
     divisor by_columns = {}, by_rows = {}, by_split = {}; /* of these numbers */
@@ -370,10 +372,10 @@ struct frame {
     __device__ unsigned entry_of(unsigned z) const { return (unsigned)by_split((int)z); }
 };
 
-/* The sums of V neighbouring elements over pieces that are added one after the other, and lanes. */
+/* The sums of V neighbouring elements over pieces that are added one after the other, and over lanes. */
 template <int LEVELS, int V> struct piece_sums {
     float open[V][LEVELS], run[V], sum[V];
-    int   lane, end, nth; /* lane, the piece behind it, piece of a run */
+    int   lane, end, nth; /* lane, the piece after it, index in the run */
 
     __device__ explicit piece_sums(const cuts &c) : lane(0), end(c.first[1]), nth(0)
     {
@@ -410,7 +412,7 @@ template <int LEVELS, int V> struct piece_sums {
     }
 };
 
-/* Where a block is on its way through its pieces, step by step; an empty piece has one step too. */
+/* A block's position in its pieces, step by step; an empty piece has one step too. */
 struct piece_walk {
     const cuts &c;
     int         piece, to, lane, k, end;
@@ -425,7 +427,7 @@ struct piece_walk {
         end = (from + (left < c.each ? left : c.each)) * c.unit;
     }
     __device__ bool more() const { return piece < to; }
-    __device__ bool some() const { return more() && k < end; } /* is there anything in this step? */
+    __device__ bool some() const { return more() && k < end; } /* true if this step is not empty */
     __device__ bool piece_ends(int step) const { return k + step >= end; }
     __device__ void next(int step)
     {
@@ -434,7 +436,7 @@ struct piece_walk {
     }
 };
 
-/* They lie in shared memory, each thread's own. */
+/* Waiting sums are in shared memory, separate for each thread. */
 template <class Tile> struct waiting {
     enum { QUADS = Tile::MT * Tile::NT, FLOATS = QUADS * Tile::THREADS * 4 };
     float4       *mine;
@@ -442,7 +444,7 @@ template <class Tile> struct waiting {
 
     __device__ waiting(float *room, const levels &at_) : mine((float4 *)room + threadIdx.x), at(at_) {}
 
-    /* Add what waits there, before v, and let the sum wait. */
+    /* Add the sum that waits there before v, and let the result wait. */
     __device__ void meet(int level, bool add, bool keep, typename Tile::sums &v) const
     {
         LKI_UNROLL
@@ -456,7 +458,7 @@ template <class Tile> struct waiting {
             if (keep) *p = make_float4(s[0], s[1], s[2], s[3]);
         }
     }
-    /* v is the sum of a part. As far up as it goes: false if it waits somewhere, else v is the sum of all. */
+    /* v is the sum of a part. Adds it as far up as possible: false if it waits somewhere, else v is the sum of all. */
     __device__ bool rise(const piece_walk &w, int from, bool first, bool last, typename Tile::sums &v) const
     {
         for (int level = 0; level < at.count; level++) {
@@ -472,7 +474,7 @@ template <class Tile> struct waiting {
     }
 };
 
-/* The sum of a block's pieces. Was a sum on the way not finite? */
+/* The sum of a block's pieces. Returns true if a sum on the way was not finite. */
 template <int P, class Tile, class L>
 __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, const waiting<Tile> &wait, typename Tile::sums &acc)
 {
@@ -481,7 +483,7 @@ __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, c
     bool       first = true;
     float      mark = 0; /* NaN from the first sum on that is not finite */
     line.rewind();
-    /* many are not unrolled: short code is there earlier */
+    /* many are not unrolled: short code is loaded sooner */
     for (int s = 0; s < (L::AHEAD > 3 ? kept((int)L::AHEAD) : (int)L::AHEAD); s++) {
         const bool some = ahead.some();
         line.put(ahead.k, some ? ahead.end : ahead.k);
@@ -510,8 +512,8 @@ __device__ inline bool sum_of_pieces(L &line, const cuts &c, int from, int to, c
     return isnan(mark);
 }
 
-/* The sums of this block's tile, laid down in shared memory: of all pieces, or with f.split of one. False, and nothing is there, if
- * one was not finite that should be looked at again. */
+/* The sums of this block's tile, written to shared memory: of all pieces, or with f.split of one. False if a sum was not finite and
+ * has to be computed again; then nothing was written. */
 template <int P, class Tile, class A, class B> __device__ inline bool lay_sums(A a, B b, const frame &f, float *room)
 {
     typedef pipeline<Tile, A, B> line_of;
@@ -532,14 +534,14 @@ template <int P, class Tile, class A, class B> __device__ inline bool lay_sums(A
     return true;
 }
 
-/* A function of its own, so that it does not ask for registers where it is not called. */
+/* A separate function, so that its registers are only used where it is called. */
 template <class Tile, class A, class B>
 __device__ __noinline__ void lay_sums_with_care(const A &a, const B &b, const frame &f, float *room)
 {
     lay_sums<PRECISION_CAREFUL, Tile>(a, b, f, room);
 }
 
-/* A tile by one block. */
+/* One block computes a tile. */
 template <int P, class A, class B, class E, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(LKI_FIXED A a, LKI_FIXED B b, E e, LKI_FIXED frame f)
 {
@@ -548,7 +550,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT) chains(LKI_FIXE
     unsigned z;
     if (!lay_sums<P, Tile>(a, b, f, room)) lay_sums_with_care<Tile>(a, b, f, room); /* an infinity may be the reason (mma.h) */
     __syncthreads();
-    f.here<Tile>(&m, &n, &z); /* once more, instead of keeping it all the time */
+    f.here<Tile>(&m, &n, &z); /* again, instead of keeping it in registers */
     enter(e, f.e(z));
     e.begin(m, n);
     store_tile<Tile>(e, room, true, true);

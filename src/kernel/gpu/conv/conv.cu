@@ -1,7 +1,7 @@
 /* conv2d of f32, with bias, relu and a 2x2 max pool, by tiles (conv.h, tile.h).
  *
- * Order of sums by tiles: one CHAIN per output over kh, kw, in channel; by patches as patch.h says, for few channels as conv_few.h
- * does, by fragments as fragment_conv.cu does. The CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
+ * Order of sums. By tiles: one CHAIN per output over kh, kw, in channel. By patches: see patch.h. For few channels: conv_few.h. By
+ * fragments: fragment_conv.cu. The CPU's WINOGRAD is not used here. Cells outside the image count as zeros. */
 #include "kernel/gpu/conv/conv_few.h"
 #include "kernel/gpu/conv/fragment.h"
 #include "kernel/gpu/conv/patch.h"
@@ -11,17 +11,18 @@ namespace
 
 using namespace lki_gpu;
 
-/* The first largest of a 2x2 window of results, NaN larger than all, and its cell: rows 4*i ... 4*i+3 are window i. */
+/* The first largest of a 2x2 window of results, where NaN is larger than all numbers, and its cell: rows 4*i ... 4*i+3 are window
+ * i. */
 struct to_pool {
     float       *data;
     uint8_t     *cell;
     int64_t      M, N;
     const float *bias;
     int          relu;
-    unsigned     dead; /* what is added to cells whose value is not above 0 */
+    unsigned     dead; /* added to cells whose value is not above 0 */
 
     int64_t step; /* channels */
-    bool    wide; /* four channels lie in one piece */
+    bool    wide; /* four channels are one aligned piece */
 
     __device__ void begin(int64_t m, int64_t n)
     {
@@ -86,7 +87,7 @@ to_pool to_pool_of(const lki_args *g, const conv &v)
                    v.O % 4 == 0 && aligned(y) && aligned(cell)};
 }
 
-/* By patches, where that is a way. */
+/* By patches, for shapes that allow it. */
 bool patch_conv2d(const lki_args *g, const conv &v)
 {
     sweep_plan                p;

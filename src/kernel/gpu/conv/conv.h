@@ -1,6 +1,6 @@
-/* Convolutions as products of matrices that are never laid down: sources (tile.h) that see images through a window. Images are
- * [height, width, channels]; the window at output (oh, ow) has its tap (kh, kw) on cell (oh*stride - pad + kh*dilation, ow*stride -
- * pad + kw*dilation).
+/* Convolutions as matrix products whose left or right matrix is not materialised: sources (tile.h) that read images through a
+ * window. Images are [height, width, channels]; for output (oh, ow), tap (kh, kw) of the window is at cell (oh*stride - pad +
+ * kh*dilation, ow*stride - pad + kw*dilation).
  *
  *     slot            rows of the result          columns        k
  *     conv2d          image, oh, ow               out channel    kh, kw, in channel
@@ -8,9 +8,9 @@
  *                                                                column ascending
  *     conv2d_grad_w   kh, kw, in channel          out channel    image, oh, ow
  *
- * With a 2x2 max pool behind it the outputs of conv2d, and the k of its weight gradient, go window by window: image, window row,
- * window column, cell. So a thread has the four outputs of a window, and entries of the gradient come in the order of their
- * windows. Outputs no window has are left out. */
+ * If a 2x2 max pool follows, the outputs of conv2d, and the k of its weight gradient, are ordered window by window: image, window
+ * row, window column, cell. So a thread has the four outputs of a window, and entries of the gradient are read in the order of
+ * their windows. Outputs that belong to no window are left out. */
 #ifndef LKI_KERNEL_GPU_CONV_CONV_H
 #define LKI_KERNEL_GPU_CONV_CONV_H
 
@@ -26,9 +26,9 @@ struct conv {
     int64_t images;
     int     IH, IW, C; /* x */
     int     KH, KW, O; /* w is [KH, KW, C, O] */
-    int     OH, OW;    /* outputs that count; with a pool twice what it has */
+    int     OH, OW;    /* outputs that are computed; with a pool, those in windows */
     int     stride[2], dilation[2], pad[2];
-    bool    pooled; /* outputs go by windows */
+    bool    pooled; /* outputs are ordered by windows */
     divisor by_C, by_KW, by_O, by_OW, by_outputs, by_stride[2];
 
     __host__ __device__ int taps() const { return KH * KW; }
@@ -71,7 +71,7 @@ static inline conv conv_of(const lki_args *g, const lk_shape *x, const lk_shape 
     return v;
 }
 
-/* The larger one; NaN if one is. */
+/* The larger one; NaN if one of them is NaN. */
 __device__ inline float larger_of(float a, float b)
 {
 #ifdef LKI_SIM
@@ -130,7 +130,7 @@ struct cells {
     enum { ALONG_K = 0 };
     const float *data;
     conv         v;
-    bool         wide; /* likewise */
+    bool         wide; /* C is a multiple of 4, and x aligned */
 
     typedef int             row;
     __device__ row          at(int64_t r) const { return (int)r; }
@@ -165,14 +165,14 @@ struct cells {
     }
 };
 
-/* The gradient of the outputs: all of them, or those that won their window of a max pool. A cell that is marked (LKI_CELL_DEAD) is
- * none of the window's. */
+/* The gradient of the outputs: of all outputs, or with a max pool only of the one that was largest in its window (it won). An entry
+ * whose cell is marked (LKI_CELL_DEAD) has no gradient. */
 struct pool_entries {
     const uint8_t *cell;
     const float   *y; /* with relu, unless cells are marked; else NULL */
     int            O;
 
-    /* d, where entry e lies in cell `at` of its window and counts */
+    /* d, if entry e won in cell `at` of its window and is not marked */
     __device__ float operator()(const float *d, int64_t e, int at) const { return cell[e] == at && (!y || y[e] > 0) ? d[e] : 0; }
 };
 
@@ -186,7 +186,7 @@ template <bool POOLED> struct outputs_over {
 
     struct row {
         int64_t image; /* first entry of its dy; -1: outside */
-        int     h, w;  /* cell, counted from where the first window begins */
+        int     h, w;  /* cell, relative to where the first window begins */
     };
     __device__ row at(int64_t r) const
     {
@@ -196,7 +196,7 @@ template <bool POOLED> struct outputs_over {
         if (image >= v.images) return row{-1, 0, 0};
         return row{image * (POOLED ? v.outputs() / 4 : v.outputs()) * v.O, p / v.IW + v.pad[0], p % v.IW + v.pad[1]};
     }
-    /* The entry of (tap, out channel) k, and its cell in a window of the pool; -1: no output has its tap there. */
+    /* The entry of (tap, out channel) k, and its cell in a window of the pool; -1: the tap belongs to no output. */
     __device__ int64_t entry(const row &r, int k, int *place) const
     {
         const int t = v.by_O(k), o = k - t * v.O, tap = v.taps() - 1 - t, kh = v.by_KW(tap), kw = tap - kh * v.KW;
@@ -223,7 +223,7 @@ template <bool POOLED> struct outputs_over {
             q[j] = e < 0 ? outside : POOLED ? entries(data, e, place) : data[e];
         }
     }
-    /* Of four entries from e on, those in cell `at`; e is a multiple of 4. */
+    /* Of four entries from e on, keep those that won in cell `at`; e is a multiple of 4. */
     __device__ void keep(int64_t e, int at, float *q) const
     {
         float y[4] = {1, 1, 1, 1};

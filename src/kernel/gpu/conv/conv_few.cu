@@ -1,16 +1,16 @@
 /* conv2d with few weights per out channel (conv_few.h).
  *
- * Order of the sum: kh, kw, in channel ascending. In f32 up to PLAIN_MOST weights are one CHAIN, as the reference has it: on tensor
- * cores such a sum would take no less, and round otherwise, so that a pool might choose another cell than on a CPU. Others go by
- * tensor cores: octets of them, each added to the sum so far (mma.h), then what is left, less than eight, as a CHAIN on top of it,
- * whose factors are not rounded. Cells outside the image count as zeros. Where a sum came out as NaN, that window is computed again
- * as one CHAIN, as the reference has it: so infinities count as they should. The sign of a zero that comes out of relu, of a pool
- * or of a window that hangs over the image may differ from the reference's.
+ * Order of the sum: kh, kw, in channel ascending. In f32, up to PLAIN_MOST weights are one CHAIN, as in the reference: tensor cores
+ * would not be faster for such a sum, and their rounding differs, so a pool might choose another cell than on a CPU. Longer sums
+ * use tensor cores: octets of weights, each added to the sum so far (mma.h); then the remaining weights, fewer than eight, as a
+ * CHAIN that starts from that sum, with factors that are not rounded. Cells outside the image count as zeros. If a sum is NaN, its
+ * window is computed again as one CHAIN, as in the reference, so that infinities give the right result. The sign of a zero that
+ * results from relu, from a pool or from a window that extends beyond the image may differ from the reference's.
  *
- * A block has consecutive windows, 2x2 outputs each, of one image, and 32 out channels; a warp eight windows at a time: a thread
- * has the four outputs of one, eight channels of them. Rows of a warp's products are outputs: of 16x16 the thread's own two are the
- * upper outputs of its window, or the lower ones. Columns are channels, in an order in which the eight of a thread are two quads,
- * and neighbours have neighbouring quads: so whole sectors of memory are written. */
+ * A block computes consecutive windows, 2x2 outputs each, of one image, and 32 out channels. A warp computes eight windows at a
+ * time: each thread has the four outputs of one window, for eight channels. Rows of a warp's products are outputs: of 16x16, a
+ * thread's two rows are the upper outputs of its window, or the lower ones. Columns are channels, ordered so that the eight of a
+ * thread are two quads, and neighbouring threads have neighbouring quads: so whole sectors of memory are written. */
 #include "kernel/gpu/conv/conv_few.h"
 #include <type_traits>
 
@@ -32,14 +32,15 @@ struct few_call {
     int          groups;                         /* blocks that share the channels */
     divisor      by_across;
     float        floor; /* 0 with relu, else -infinity */
-    unsigned     dead;  /* what is added to cells whose value is not above that */
+    unsigned     dead;  /* added to cells whose value is not above `floor` */
 };
 
-/* Column `column` of a warp's products, as a channel of the block's; and the jth of a thread's eight, from its first on. */
+/* The channel of the block for column `column` of a warp's products; and the jth of a thread's eight channels, relative to its
+ * first. */
 __device__ inline int channel_of(int column) { return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2; }
 __device__ inline int behind_first(int j) { return j / 4 * 16 + j % 4; }
 
-/* Where weight k of a window meets the patch, from the window's first cell on. */
+/* The offset in the patch of weight k of a window, from the window's first cell. */
 template <class W> __device__ inline int cell_of(int k, int pitch) { return k / W::ROW * pitch + k % W::ROW; }
 
 /* One output, as a CHAIN. */
@@ -51,8 +52,8 @@ template <class W> __device__ inline float chain_of(const float *cells, int pitc
     return sum;
 }
 
-/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, `shift` bits up. NaN, and any cell, if one
- * is. */
+/* The first largest of four outputs, after relu or with a floor of -infinity; its cell, shifted by `shift` bits. If one is NaN:
+ * NaN, and any cell. */
 __device__ inline float largest_of(const float *y, float floor, unsigned dead, int shift, unsigned *place)
 {
     const float best = larger_of(larger_of(y[0], y[1]), larger_of(y[2], y[3]));
@@ -63,7 +64,7 @@ __device__ inline float largest_of(const float *y, float floor, unsigned dead, i
     return larger_of(best, floor);
 }
 
-/* The same where some may be: NaN is larger than all. */
+/* The same if some may be NaN: NaN is larger than all. */
 __device__ inline float largest_or_nan(const float *y, float floor, unsigned *place)
 {
     float best = y[0] < floor ? 0 : y[0];
@@ -78,7 +79,7 @@ __device__ inline float largest_or_nan(const float *y, float floor, unsigned *pl
     return best;
 }
 
-/* What a thread has: of a window, and of eight channels, the first of which is `o`; in the patch; where results go. */
+/* A thread's place: its window, and its eight channels, the first of which is `o`; in the patch; where results are written. */
 struct few_place {
     const float *cells;
     int          row, column, o;
@@ -89,7 +90,7 @@ struct few_place {
 /* Output i of the window, channel j of the eight. */
 __device__ inline float &output_of(float (*acc)[4][4], int i, int j) { return acc[i / 2][j / 2][i % 2 * 2 + j % 2]; }
 
-/* Returns whether there was a NaN. */
+/* Returns true if there was a NaN. */
 __device__ inline bool put_pooled(const few_call &f, const few_place &h, const float *bias, float (*acc)[4][4])
 {
     const int at = (h.row * f.across + h.column) * f.q.channels;
@@ -136,7 +137,7 @@ __device__ inline bool put_plain(const few_call &f, const few_place &h, const fl
     return nans;
 }
 
-/* All of it once more, output by output. weights: of the first of the eight channels. */
+/* Compute all of it again, output by output. weights: of the first of the eight channels. */
 template <class W, bool POOLED> __device__ inline void put_again(const few_call &f, const few_place &h, const float *weights)
 {
     const int pitch = f.p.pitch;
@@ -162,8 +163,8 @@ template <class W, bool POOLED> __device__ inline void put_again(const few_call 
     }
 }
 
-/* The sums of a thread, each one CHAIN. Its weights stay in registers: read for each window they would take shared memory longer
- * than the sums take. */
+/* The sums of a thread, each one CHAIN. Its weights stay in registers: reading them from shared memory for each window would take
+ * longer than the sums. */
 template <class W> struct plain_sums {
     float           held[W::WEIGHTS][EIGHT];
     __device__ void hold(const float *weights, int mine)
@@ -182,7 +183,7 @@ template <class W> struct plain_sums {
             add_products(cells + cell_of<W>(k, pitch), pitch, held[k], acc);
     }
 
-    /* Of one weight and the four outputs. */
+    /* For one weight and the four outputs. */
     static __device__ void add_products(const float *cells, int pitch, const float *factor, float (*acc)[4][4])
     {
         LKI_UNROLL
@@ -195,7 +196,7 @@ template <class W> struct plain_sums {
     }
 };
 
-/* The same by tensor cores, with the rest as CHAINs on top. */
+/* The same by tensor cores; the remaining weights are CHAINs that start from these sums. */
 template <int P, class W> struct octet_sums {
     enum { OCTETS = W::WEIGHTS / OCTET, LEFT = W::WEIGHTS % OCTET };
     held_factors<P, 4> held[OCTETS];
@@ -230,7 +231,7 @@ template <int P, class W> struct octet_sums {
 template <int P, class W>
 using sums_of = std::conditional_t<P == LKI_PRECISION_F32 && W::WEIGHTS <= PLAIN_MOST, plain_sums<W>, octet_sums<P, W>>;
 
-/* Blocks of a multiprocessor: as many as their registers allow. */
+/* Blocks per multiprocessor: as many as their registers allow. */
 template <int P, class W, bool POOLED> constexpr int residents()
 {
     if (W::WEIGHTS > PLAIN_MOST) return P == LKI_PRECISION_F32 ? 2 : 3;
@@ -259,12 +260,13 @@ __global__ void __launch_bounds__(THREADS, (residents<P, W, POOLED>())) few(LKI_
     float bias[EIGHT];
     LKI_UNROLL
     for (int j = 0; j < EIGHT; j++)
-        bias[j] = f.bias && o + behind_first(j) < f.q.channels ? f.bias[o + behind_first(j)] : -0.0f; /* which changes nothing */
+        /* adding -0 changes nothing */
+        bias[j] = f.bias && o + behind_first(j) < f.q.channels ? f.bias[o + behind_first(j)] : -0.0f;
     copies_wait<0>();
     __syncthreads();
     sums_of<P, W> sums;
     sums.hold(weights, mine);
-    for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all of a warp come along */
+    for (int w = from + (int)threadIdx.x / 4; w < (to + 7) / 8 * 8; w += WINDOWS) { /* all lanes of a warp take part */
         const int at = w < to ? w : to - 1, row = f.by_across(at);
         few_place h = {nullptr, row, at - row * f.across, o, f.y + first + o, POOLED ? f.cell + first + o : nullptr};
         float     acc[2][4][4];
@@ -295,14 +297,14 @@ template <class W> bool run_few(const lki_args *g, const conv &v)
     f.windows = f.across * (int)lki_ceil_div(v.OH, 2);
     f.by_across = divisor_of(f.across);
     f.groups = (int)lki_ceil_div(v.O, FEW_CHANNELS);
-    /* Blocks of whole turns, so many that all multiprocessors have work. */
+    /* Blocks of whole turns, as many as keep all multiprocessors busy. */
     const int     turns = (int)lki_ceil_div(f.windows, WINDOWS);
     const int64_t others = v.images * f.groups;
     if (!others || !f.windows) return true;
     f.chunk = (int)lki_ceil_div(turns, lki_min(turns, lki_ceil_div(BLOCKS_WANTED, others))) * WINDOWS;
     f.p = patch{v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, 0, (f.across * 2 + W::KW - 1) * W::C, 0};
     f.p.pitch = (int)lki_ceil_div(f.p.width, 4) * 4;
-    for (;; f.chunk -= WINDOWS) { /* ... whose patch fits */
+    for (;; f.chunk -= WINDOWS) { /* ... and whose patch fits */
         const int rows = (f.chunk - 2 + f.across) / f.across + 1, most = (int)lki_ceil_div(v.OH, 2);
         f.p.rows = (int)lki_min(rows, most) * 2 + W::KH - 1;
         if (!f.chunk) return false;

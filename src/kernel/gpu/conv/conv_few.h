@@ -1,12 +1,12 @@
-/* Convolutions with few weights per out channel, as in a network's first layer: tiles would be mostly empty, and all that counts is
- * to read and write once.
+/* Convolutions with few weights per out channel, as in a network's first layer. Tiles would be mostly empty; the time is that of
+ * reading and writing each number once.
  *
  *     conv_few.cu        conv2d, with bias, relu and a 2x2 max pool; in f32, of up to nine weights, the reference's chains
- *     conv_few_grad.cu   the gradient for its weights, plain and through the pool, in an order of its own
+ *     conv_few_grad.cu   the gradient for its weights, plain and through the pool; its order of sums is in that file
  *
- * The cells a block needs of an image lie in shared memory, a patch; cells outside the image are zeros there. A thread has four out
- * channels, a quad, so that results and gradients go 16 bytes at a time; the quads of an output follow each other in a warp.
- * Windows are named by type, window<kh, kw, in channels>, and step by one cell. */
+ * The cells of an image that a block needs are in shared memory, a patch; cells outside the image are zeros there. A thread has
+ * four out channels, a quad, so that results and gradients are read and written 16 bytes at a time; the quads of an output are in
+ * consecutive threads of a warp. Windows are types, window<kh, kw, in channels>, with stride 1. */
 #ifndef LKI_KERNEL_GPU_CONV_CONV_FEW_H
 #define LKI_KERNEL_GPU_CONV_CONV_FEW_H
 
@@ -19,7 +19,7 @@ template <int KH_, int KW_, int C_> struct window {
     static constexpr int KH = KH_, KW = KW_, C = C_, ROW = KW * C, WEIGHTS = KH * ROW;
 };
 
-/* Windows with kernels of their own; in this order everywhere. */
+/* Windows with specialised kernels; in this order everywhere. */
 #define LKI_FEW_WINDOWS(X)                                                                                                         \
     X(3, 3, 1)                                                                                                                     \
     X(3, 3, 3)                                                                                                                     \
@@ -29,7 +29,7 @@ enum { FEW_QUADS = 8, FEW_CHANNELS = 4 * FEW_QUADS }; /* of a block, at most */
 
 /* ---- shared memory ---- */
 
-/* n, of which the compiler knows nothing: what is addressed by it is not computed in another way. */
+/* n, hidden from the compiler, so that it does not rearrange the computation of addresses that use it. */
 __device__ inline int hidden(int n)
 {
 #ifndef LKI_SIM
@@ -47,14 +47,14 @@ __device__ inline float kept(float x)
     return x;
 }
 
-/* Which cells a patch holds: the columns from -pad on, and some rows, `pitch` floats each. */
+/* The cells of a patch: the columns from -pad on, and some rows, `pitch` floats each. */
 struct patch {
     int IH, IW, C, pad[2];
-    int rows, width, pitch; /* at most so many rows; floats of a row that are read; floats between rows */
+    int rows, width, pitch; /* the most rows; floats of a row that are read; floats between rows */
 
     __host__ __device__ int size() const { return rows * pitch; }
 
-    /* `count` rows from row `first` of the padded image on, sent on their way (mma.h). By the whole block. */
+    /* Start copying `count` rows, from row `first` of the padded image on (mma.h). Called by the whole block. */
     __device__ void bring(float *to, const float *image, int first, int count) const
     {
         const int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32, line = IW * C, before = pad[1] * C;
@@ -72,7 +72,7 @@ struct patch {
 
 /* ---- quads ---- */
 
-/* Four channels at p, of which `there` exist; WIDE: all four do, and are aligned. */
+/* Four channels at p, of which `there` exist; WIDE: all four exist and are aligned. */
 template <bool WIDE> __device__ inline void load_channels(const float *p, int there, float *v)
 {
     if constexpr (WIDE) load_quad(p, v);
@@ -163,7 +163,7 @@ static inline int few_window_of(const conv &v) /* an index in LKI_FEW_WINDOWS, o
     return -1;
 }
 
-bool few_conv2d(const lki_args *g, const conv &v); /* false: not one of them, and nothing was done */
+bool few_conv2d(const lki_args *g, const conv &v); /* false: the shape is not supported, and nothing was done */
 
 /* entries: with a pool. */
 bool   is_few_grad_w(const conv &v);

@@ -1,21 +1,21 @@
 /* The gradient for the weights of a convolution with few of them per out channel (conv_few.h), plain and through a 2x2 max pool;
- * through a pool, for the bias as well: it is summed like a weight whose cells are all 1.
+ * through a pool also for the bias, which is summed like a weight whose cells are all 1.
  *
- * Order of the sum, the GPU's own. Its units are the windows of a pool; without one, pieces of UNIT neighbouring outputs of a row,
+ * Order of the sum, only on GPUs. Its units are the windows of a pool; without one, pieces of UNIT neighbouring outputs of a row,
  * the last piece shorter.
  *
- *     strand   of the units of a band of rows, row by row, each STRANDS-th: one CHAIN over the images of a part, their units, the
- *              outputs of a unit
- *     part     a band of rows of neighbouring images of a lane: its strands up the tree, (0,1) (2,3) ..., an empty one is +0
- *     lane     its parts, image by image, band by band, up the tree as well (lane_parts.h); and lanes
+ *     strand   every STRANDS-th unit of a band of rows, row by row: one CHAIN over the images of a part, their units, the outputs
+ *              of a unit
+ *     part     a band of rows of consecutive images of a lane: its strands up the tree, (0,1) (2,3) ..., an empty one is +0
+ *     lane     its parts, image by image, band by band, up the tree as well (lane_parts.h); then lanes
  *
- * Bands and strands follow from the shapes of one image and the weights. A part is what a block does, [kh, kw, in; bias][out] in
- * scratch. The gradient comes into registers, DEPTH turns ahead; patches go from image to image in two buffers. What is the same
- * for every image, where units and cells lie, is written down once, behind the patches.
+ * Bands and strands depend on the shapes of one image and of the weights only. A block computes a part, [kh, kw, in; bias][out] in
+ * scratch. The gradient is loaded into registers DEPTH turns ahead; the patches of successive images alternate between two buffers.
+ * Offsets of units and cells, which are the same for every image, are stored once, after the patches.
  *
- * Cells outside the image, and outputs that did not win their window or were not above zero, count as zeros: a factor that meets
- * them and is not finite gives NaN, where the reference leaves it out. So does what is behind the last output of a row, in the last
- * piece. */
+ * Cells outside the image count as zeros, and so do outputs that did not win their window or were not above zero: if the other
+ * factor is not finite the result is NaN, while the reference leaves such products out. The same holds for the outputs missing in
+ * the last piece of a row. */
 #include "kernel/gpu/base/lane_parts.h"
 #include "kernel/gpu/conv/conv_few.h"
 
@@ -24,16 +24,16 @@ namespace
 
 using namespace lki_gpu;
 
-/* PARTS: of a lane. Fewer are faster on a card that has all lanes; more give a card that has a single lane enough blocks. */
+/* PARTS: per lane. Fewer are faster on a card that has all lanes; more give a card that has a single lane enough blocks. */
 enum { THREADS = 128, WARPS = THREADS / 32, UNIT = 4, PARTS = 128, IMAGES = 32, SHARED_MOST = 48 << 10 };
 
 template <class W_, bool POOLED_, bool RELU_ = false, bool FOUR_ = true> struct way {
     typedef W_            W;
-    static constexpr bool POOLED = POOLED_, RELU = RELU_, FOUR = FOUR_; /* FOUR: channels go four at a time */
+    static constexpr bool POOLED = POOLED_, RELU = RELU_, FOUR = FOUR_; /* FOUR: channels are read four at a time */
     enum { RESIDENT = W::WEIGHTS <= 9 ? 4 : 2, TURNS = POOLED ? 8 : 4, DEPTH = POOLED ? 3 : 2 };
     enum { EACH = POOLED ? 2 : 1 }; /* rows of outputs in a row of units */
     enum { WIDE = POOLED ? 1 : (int)UNIT, LINE = (WIDE + W::KW - 1) * W::C };
-    enum { SUMS = W::WEIGHTS + POOLED }; /* of a channel: the last is the bias's */
+    enum { SUMS = W::WEIGHTS + POOLED }; /* per channel: the last is the bias's */
 };
 
 struct few_grad_call {
@@ -44,7 +44,7 @@ struct few_grad_call {
     int          H, W;         /* windows of the pool, or outputs */
     int          across, rows; /* units in a row, rows of a band */
     int          strands, groups;
-    int          sums; /* of a channel that are wanted */
+    int          sums; /* per channel that are wanted */
     int          pitch_bytes;
     uint2        behind;  /* find_winners() */
     int          once;    /* cells that are copied at once: four or one */
@@ -58,7 +58,7 @@ struct few_grad_call {
 
 template <class V> __device__ inline V *at_byte(float *shared, int bytes) { return (V *)((char *)shared + bytes); }
 
-/* Writes down where units begin in a patch, in bytes. By the whole block. */
+/* Store where units begin in a patch, in bytes. By the whole block. */
 template <class T> __device__ inline void list_units(const few_grad_call &f, int count, int *at)
 {
     constexpr int CELLS = T::EACH * T::WIDE * T::W::C; /* from a unit to the next */
@@ -72,8 +72,8 @@ struct alignas(8) cell_move {
     int from, to; /* in an image; in a patch, in bytes */
 };
 
-/* Writes down where the cells of a patch that are inside the image come from and go to; how many copies that makes. Each thread
- * writes the moves it makes. */
+/* Store source and destination of the cells of a patch that are inside the image; returns how many copies that takes. Each thread
+ * stores the moves it makes itself. */
 template <class T> __device__ inline int list_moves(const few_grad_call &f, int first, int rows, cell_move *moves)
 {
     const int line = f.p.IW * T::W::C, before = f.p.pad[1] * T::W::C;
@@ -106,15 +106,15 @@ __device__ inline void clear_patches(const few_grad_call &f, float *shared)
     __syncthreads();
 }
 
-/* ---- the gradient on its way ---- */
+/* ---- loading the gradient ---- */
 
-/* What a thread needs of a unit: of a window, or UNIT outputs. */
+/* A thread's data of a unit: of a window, or of UNIT outputs. */
 template <class T> struct held_unit {
     float    d[T::WIDE][4], y[4];
     unsigned places;
 };
 
-/* Where a thread fetches from: the band's first unit, and how far behind it: with a pool entries, else units. `there` of the
+/* Where a thread reads from: the band's first unit, and the offset from it, in entries with a pool, else in units. `there` of the
  * thread's channels exist. */
 struct fetch_place {
     const float   *d, *y;
@@ -141,13 +141,13 @@ template <class T> __device__ inline void load_unit(const few_grad_call &f, cons
 
 /* ---- chains ---- */
 
-/* The winners of a window in four channels: what counts of their gradient, and their first cells, in bytes. */
+/* The winners of a window in four channels: their gradients, 0 for dead ones, and the offsets of their first cells, in bytes. */
 struct winners {
     float value[4];
     int   at[4];
 };
 
-/* behind: of the four outputs' first cells, behind the window's own, the low bytes, and the high ones. */
+/* behind: offsets of the four outputs' first cells from the window's first, the low bytes, and the high ones. */
 __device__ inline void find_winners(uint2 behind, unsigned places, int cells, int *at)
 {
 #ifdef LKI_SIM
@@ -216,7 +216,7 @@ __device__ inline void add_piece(const few_grad_call &f, const float *cells, con
 /* Units of a band, in whole turns. */
 __device__ inline int most_units(const few_grad_call &f) { return (f.rows * f.across + f.strands - 1) / f.strands * f.strands; }
 
-/* Strands up the tree: those of a warp, then warps, in shared memory. */
+/* Strands up the tree: first those of a warp, then warps, in shared memory. */
 template <class T> __device__ inline void put_part(const few_grad_call &f, float *shared, int part, int group, float (*acc)[4])
 {
     constexpr int K = T::SUMS;
@@ -248,8 +248,8 @@ template <class T> __device__ inline void put_part(const few_grad_call &f, float
     }
 }
 
-/* What a block works on: a band of `rows` rows from row `top` on, of the images of a set, for a group of channels of which a thread
- * has four from o on; and in each image its strand of the band's units, in turns. */
+/* A block's work: a band of `rows` rows from row `top` on, of the images of a set, for a group of channels of which a thread has
+ * four from o on; and in each image its strand of the band's units, in turns. */
 template <class T> struct few_share {
     int part, group, set, top, rows, o, strand, turns, units;
 
@@ -262,7 +262,7 @@ template <class T> struct few_share {
     }
 };
 
-/* Units on their way to registers, some turns before they are used, image after image. */
+/* Loads units to registers, some turns before they are used, image after image. */
 template <class T> struct few_ahead {
     const few_grad_call &f;
     const int64_t        entries; /* of an image */
@@ -305,9 +305,9 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
     LKI_DYNAMIC_SHARED(float, shared);
     const few_share<T> s(f, l);
     const int64_t      image = (int64_t)f.p.IH * f.p.IW * W::C;
-    const int buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where each unit's first cell in a patch is written down */
-    cell_move *const moves = at_byte<cell_move>(shared, unit_at + 4 * most_units(f));
-    int              from, to;
+    const int          buffer = f.p.size() * 4, unit_at = 2 * buffer; /* bytes; where offsets of units' first cells are stored */
+    cell_move *const   moves = at_byte<cell_move>(shared, unit_at + 4 * most_units(f));
+    int                from, to;
     l.range(s.set, &from, &to);
     few_ahead<T> ahead(f, s, from, to);
     held_unit<T> unit[T::DEPTH];
@@ -321,12 +321,12 @@ __global__ void __launch_bounds__(THREADS, T::RESIDENT) few_grad(LKI_FIXED few_g
     copies_end();
 
     float      acc[T::SUMS][4] = {};
-    int        left = to - from, turn = 0, u = 0, patch_at = buffer; /* of the image before */
+    int        left = to - from, turn = 0, u = 0, patch_at = buffer; /* of the previous image */
     const int  first = unit_at + 4 * s.strand, last = unit_at + 4 * s.units;
     const auto next_image = [&] {
         if (!left) return false;
         copies_wait<0>();
-        __syncthreads(); /* the patch is here, and no thread needs the one before */
+        __syncthreads(); /* the patch is loaded, and no thread needs the previous one */
         x += image;
         if (--left) bring<T>(f, moves, copies, x, at_byte<char>(shared, patch_at));
         copies_end();
@@ -373,11 +373,11 @@ template <class T> patch patch_of(const conv &v, const few_sizes &s)
     patch p = {v.IH, v.IW, v.C, {v.pad[0], v.pad[1]}, cells * s.rows + W::KH - 1, (cells * s.across * T::WIDE + W::KW - 1) * W::C,
                0};
     p.pitch = (int)lki_ceil_div(p.width + 16, 32) * 32 -
-              16; /* 16 banks on: the two rows of a window, as the lanes of a warp read them, do not meet */
+              16; /* 16 banks further: so the two rows of a window, as the lanes of a warp read them, have no bank conflicts */
     return p;
 }
 
-/* Two patches, places of units, moves of cells; and warps' sums afterwards. */
+/* Two patches, offsets of units, moves of cells; later the warps' sums. */
 template <class T> size_t shared_of(const patch &p, const few_sizes &s)
 {
     const int64_t units = (int64_t)s.rows * s.across + THREADS;
@@ -385,7 +385,7 @@ template <class T> size_t shared_of(const patch &p, const few_sizes &s)
            (size_t)lki_max(2 * (int64_t)p.rows * p.pitch + units + 2 * (int64_t)p.rows * p.width, WARPS * T::SUMS * FEW_CHANNELS);
 }
 
-/* Bands of about TURNS turns, whose patches fit. */
+/* Bands of about TURNS turns whose patches fit. */
 template <class T> few_sizes sizes_of(const conv &v, const quads &q)
 {
     const int H = v.pooled ? v.OH / 2 : v.OH, W = v.pooled ? v.OW / 2 : v.OW, strands = THREADS >> q.bits;

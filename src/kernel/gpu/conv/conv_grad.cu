@@ -1,17 +1,17 @@
-/* Gradients of conv2d of f32, plain and through a 2x2 max pool: by what suits the shapes best, each with its own order of sums
- * (conv_few.h, conv_pool.h, patch.h, fragment_x.cu, fragment_w.cu), else by tiles (conv.h, tile.h).
+/* Gradients of conv2d of f32, plain and through a 2x2 max pool: in the way that suits the shapes best, each with its own order of
+ * sums (conv_few.h, conv_pool.h, patch.h, fragment_x.cu, fragment_w.cu), else by tiles (conv.h, tile.h).
  *
- * Order of sums by tiles
- *   for x: as kernel.h says, one CHAIN per cell and channel: output row, output column, out channel ascending.
- *   for w: the images of a lane, from its first, in parts of so many images that a part has at least max(SHORT, weights / SPREAD)
- *   outputs. One CHAIN per part: image, output row, output column; through a pool image, window row, window column. Parts are added
- *   from left to right, lanes up the tree. So many blocks can share a sum whose result is small, and what they leave in scratch is
- *   never much larger than dy. The rule knows the shapes of one image and of the weights alone.
- * The CPU's WINOGRAD is not used here. Cells outside the image, and outputs that did not win their window, count as zeros: a factor
- * that meets them and is not finite gives NaN, where the reference leaves it out.
+ * Order of sums by tiles, for x: as in kernel.h, one CHAIN per cell and channel: output row, output column, out channel ascending.
+ * For w: the images of a lane, from its first, are divided into parts; each has as many images as give it at least max(SHORT,
+ * weights / SPREAD) outputs. One CHAIN per part: image, output row, output column; through a pool image, window row, window column.
+ * Parts are added from left to right, lanes up the tree. In this way many blocks can share a sum with a small result, and their
+ * scratch is never much larger than dy. The rule depends on the shapes of one image and of the weights only. The CPU's WINOGRAD is
+ * not used here. Cells outside the image, and outputs that did not win their window, count as zeros: if the other factor is not
+ * finite the result is NaN, while the reference leaves such products out.
  *
- * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result: d, of more than one channel, summed over all but those,
- * the gradient of the bias; where the kernel for the weights does not have it on its way, in the order of reduce_sum (sums.h). */
+ * conv2d_pool_grad_w with `bias` in its attr epilogue has a second result, the gradient of the bias: d, which has more than one
+ * channel, summed over everything except channels. If the kernel for the weights does not compute it as a by-product, its order is
+ * that of reduce_sum (sums.h). */
 #include "kernel/gpu/conv/conv_few.h"
 #include "kernel/gpu/conv/conv_pool.h"
 #include "kernel/gpu/conv/fragment.h"
@@ -30,8 +30,8 @@ pool_entries entries_of(const lki_args *g, const conv &v, int cell)
     return pool_entries{(const uint8_t *)g->src[cell].data, by_y ? (const float *)g->src[3].data : nullptr, v.O};
 }
 
-/* Through a pool: all products by tensor cores, although three quarters of them are with 0, and not those of live entries alone by
- * f32's own? Where one product of rounded factors does. */
+/* Through a pool: true if all products are computed on tensor cores, although three quarters of them are with 0; false if only
+ * those of live entries are, as f32 products. True if a product takes one multiplication of rounded factors. */
 bool is_dense(const lki_args *g) { return g->gpu->precision != LKI_PRECISION_F32; }
 
 /* ---- for x ---- */
@@ -74,7 +74,8 @@ weight_sums weight_sums_of(const conv &v, int lanes)
 
 /* ---- for the bias ---- */
 
-/* The sum of a gradient d over all but its channels, as reduce_sum makes it: by that, behind the scratch of the weights. */
+/* The sum of a gradient d over everything except its channels, computed by reduce_sum; its scratch comes after that of the
+ * weights. */
 struct bias_call {
     lki_attr attr;
     lki_view src[2];
@@ -95,7 +96,7 @@ struct bias_call {
     void   run() const { kernels()->fn[LKI_K_reduce_sum][LK_F32](&args); }
 };
 
-/* The same for all precisions: whoever asks may not know it yet. */
+/* The same for all precisions: the caller may not know the precision yet. */
 size_t weight_scratch(const conv &v, int lanes)
 {
     const weight_sums s = weight_sums_of(v, lanes);
@@ -131,7 +132,7 @@ conv conv_of_grad_w(const lki_args *g, bool pooled)
 
 size_t grad_w_scratch(const lki_args *g) { return weight_scratch(conv_of_grad_w(g, false), g->lanes ? g->lanes->count : 1); }
 
-/* With what the bias needs, if it is wanted and not a by-product. */
+/* With the scratch for the bias, if it is wanted and not a by-product. */
 size_t before_bias(const lki_args *g, const conv &v)
 {
     return lki_ceil_div(weight_scratch(v, g->lanes ? g->lanes->count : 1), 64) * 64;

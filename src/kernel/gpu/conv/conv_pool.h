@@ -1,14 +1,14 @@
-/* Gradients of conv2d with 3x3 windows through a 2x2 max pool, entry by entry: of the four outputs of a window of the pool one has
- * won in each channel, so that three quarters of a dense gradient would be zeros. An entry is a window and an out channel; it is
- * live where its gradient is not 0 and, with relu, its result was above 0.
+/* Gradients of conv2d with 3x3 windows through a 2x2 max pool, entry by entry. In each channel one of the four outputs of a pool
+ * window has won, so three quarters of a dense gradient would be zeros. An entry is a window and an out channel; it is live if its
+ * gradient is not 0 and, with relu, its result was above 0.
  *
- *     conv_pool_w.cu   for the weights: an entry times the 3x3 cells its output saw
- *     conv_pool_x.cu   for x: an entry times nine weights, onto those cells
+ *     conv_pool_w.cu   for the weights: an entry times the 3x3 cells that its output read
+ *     conv_pool_x.cu   for x: an entry times nine weights, added to those cells
  *
- * The lanes of a warp are in channels. So which cell won is the same for all of them, and the warp goes one of four ways, each with
- * nine products. All products are f32's own, whatever the precision. Dead entries are left out, as the reference does.
+ * The lanes of a warp are in channels. So the cell that won is the same for all of them, and the warp takes one of four branches,
+ * each with nine products. All products are f32 products, whatever the precision. Dead entries are left out, as in the reference.
  *
- * Where factors are rounded the dense product on tensor cores takes less time (fragment_w.cu, patch_pool_w.cu, fragment_x.cu,
+ * With rounded factors the dense product on tensor cores is faster (fragment_w.cu, patch_pool_w.cu, fragment_x.cu,
  * patch_pool_x.cu); conv_grad.cu chooses. */
 #ifndef LKI_KERNEL_GPU_CONV_CONV_POOL_H
 #define LKI_KERNEL_GPU_CONV_CONV_POOL_H
@@ -20,13 +20,13 @@ namespace lki_gpu
 
 enum { POOL_LANES = 32, POOL_TAPS = 9 };
 
-/* d, y and cells behind a pool; entry [image, window row, window column, channel]. */
+/* d, y and cells of a pool's results; entry [image, window row, window column, channel]. */
 struct pool_gradient {
     const float   *d, *y; /* y: with relu, unless cells are marked; else NULL */
     const uint8_t *cell;
     bool           wide; /* all are aligned */
 
-    /* Eight entries, from e on, to shared memory: d and y, and the bytes of cells; zeros of what is not there. */
+    /* Copy eight entries, from e on, to shared memory: d and y, and the bytes of cells; zeros for entries that do not exist. */
     __device__ void send(int64_t e, float *to_d, float *to_y, float *to_cell, bool there = true) const
     {
         LKI_UNROLL
@@ -49,16 +49,16 @@ struct pool_gradient {
     }
 };
 
-/* What is known of an entry, in three bits: it is live and won in the upper row; in the lower row; in the right column. */
+/* Three bits about an entry: it is live and won in the upper row; in the lower row; in the right column. */
 __device__ inline unsigned pool_code(float d, float y, unsigned cell)
 {
     return d != 0 && y > 0 && !(cell & LKI_CELL_DEAD) ? 1 + (cell >> 1 & 1) + (cell & 1) * 4 : 0;
 }
 
-/* The same number in all lanes of a warp, and the compiler knows. */
+/* A number that is the same in all lanes of a warp, so that the compiler knows it. */
 __device__ inline unsigned uniform(unsigned n) { return __shfl_sync(~0u, n, 0); }
 
-/* f(the cell an entry's code tells), a constant where f is; nothing where the entry is dead. */
+/* Calls f(cell of the entry's code), with the cell as a constant; nothing if the entry is dead. */
 template <int ROW, int COLUMN> struct pool_cell {
     enum { row = ROW, column = COLUMN };
 };
@@ -85,7 +85,7 @@ static inline pool_gradient pool_gradient_of(const void *d, const pool_entries &
     return pool_gradient{(const float *)d, e.y, e.cell, aligned(d) && aligned(e.y) && aligned(e.cell)};
 }
 
-/* Is it a convolution these files have a way for? */
+/* True for convolutions that these files support. */
 bool   is_winner_grad_w(const conv &v);
 size_t winner_grad_w_scratch(const conv &v, int lanes);
 void   winner_grad_w(const lki_args *g, const conv &v, const pool_entries &entries);

@@ -1,9 +1,9 @@
 /* The gradient for the weights of conv2d through a max pool, and for its bias, entry by entry (conv_pool.h). A block has some
- * images, 32 in channels and 32 out channels; a warp has eight of these and every STRANDS-th window. The 4x4 cells a window's
- * outputs saw are read once, for all eight.
+ * images, 32 in channels and 32 out channels; a warp has eight of these and every STRANDS-th window. The 4x4 cells that a window's
+ * outputs read are loaded once for all eight channels.
  *
- * Order of the sum, the GPU's own: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree;
- * parts and lanes as lane_parts.h says. The bias is summed like a weight whose cells are all 1. */
+ * Order of the sum, only on GPUs: one CHAIN per strand over the images of a part, their windows row by row; strands up the tree;
+ * parts and lanes as in lane_parts.h. The bias is summed like a weight whose cells are all 1. */
 #include "kernel/gpu/conv/conv_pool_w.h"
 
 namespace
@@ -24,7 +24,7 @@ struct pool_w_call : pool_weights {
     } /* floats: x, d, y, cells */
 };
 
-/* Image n, its channels from c and o on, on the way to a buffer. */
+/* Start copying image n, its channels from c and o on, to a buffer. */
 __device__ inline void bring(const pool_w_call &f, int64_t n, int c, int o, float *to)
 {
     const int quads = POOL_LANES / 4;
@@ -45,7 +45,7 @@ __device__ inline void bring(const pool_w_call &f, int64_t n, int c, int o, floa
                      cell + GROUP / 4 * i);
 }
 
-/* Where the cells of eight entries were: their codes, in one word. */
+/* The codes of eight entries, packed in one word. */
 __device__ inline void mark(const pool_w_call &f, int o, float *buffer)
 {
     float *d = buffer + f.cells() * POOL_LANES, *y = d + f.windows() * OUTS, *cell = y + f.windows() * OUTS;
@@ -65,7 +65,8 @@ __device__ inline void add_windows(const pool_w_call &f, const float *buffer, in
                                    float *bias)
 {
     const float *d = buffer + f.cells() * POOL_LANES, *words = d + 2 * f.windows() * OUTS, *x = buffer + threadIdx.x % 32;
-    float        next = strand < f.windows() ? words[(strand * GROUPS + group) * (GROUP / 4)] : 0; /* codes are read a turn ahead */
+    /* codes are read one turn ahead */
+    float next = strand < f.windows() ? words[(strand * GROUPS + group) * (GROUP / 4)] : 0;
     for (int p = strand; p < f.windows(); p += STRANDS) {
         const unsigned word = uniform(__float_as_uint(next));
         const int      row = f.by_PW(p), at = 2 * (row * f.width() + (p - row * f.PW));
@@ -90,12 +91,12 @@ __device__ inline void add_windows(const pool_w_call &f, const float *buffer, in
     }
 }
 
-/* Strands up the tree, to scratch: of each part [tap][in][out], then the bias. */
+/* Strands up the tree, to scratch: for each part [tap][in][out], then the bias. */
 __device__ inline void put_part(const pool_w_call &f, float *shared, int part, int c, int o, int group, int strand,
                                 float (*acc)[GROUP], float bias)
 {
     float *mine = shared + group * (POOL_TAPS * GROUP * 32) + threadIdx.x % 32, *biases = shared + GROUPS * POOL_TAPS * GROUP * 32;
-    const int lane = (int)threadIdx.x % 32, with = POOL_TAPS * f.C * f.O; /* how many weights come before the bias */
+    const int lane = (int)threadIdx.x % 32, with = POOL_TAPS * f.C * f.O; /* number of weights, which come before the bias */
     static_assert(STRANDS == 2, "a tree of two");
     if (strand) {
         if (lane < GROUP) biases[group * GROUP + lane] = bias;

@@ -1,6 +1,6 @@
-/* What the gradients for weights through a 2x2 max pool have in common, entry by entry (conv_pool_w.cu) and on tensor cores
- * (patch_pool_w.cu, fragment_w.cu): operands, how images are cut into parts (lane_parts.h), what a part leaves in scratch
- * ([tap][in][out], then the bias if it is wanted), and how parts are joined. */
+/* What the gradients for weights through a 2x2 max pool share, entry by entry (conv_pool_w.cu) and on tensor cores
+ * (patch_pool_w.cu, fragment_w.cu): operands, how images are divided into parts (lane_parts.h), the layout of a part in scratch
+ * ([tap][in][out], then the bias if it is wanted), and how parts are added up. */
 #ifndef LKI_KERNEL_GPU_CONV_CONV_POOL_W_H
 #define LKI_KERNEL_GPU_CONV_CONV_POOL_W_H
 
@@ -24,7 +24,7 @@ struct pool_weights {
 
     __host__ __device__ int windows() const { return PH * PW; }
 
-    /* By shapes alone. A block has so many channels of either side. */
+    /* Depends on shapes only. A block has `in` and `out` channels. */
     void shape(const conv &v, int in, int out)
     {
         IH = v.IH, IW = v.IW, C = v.C, O = v.O, PH = v.OH / 2, PW = v.OW / 2;
@@ -42,7 +42,7 @@ struct pool_weights {
     unsigned blocks(const lane_parts &l) const { return (unsigned)(l.count() * ins * outs); }
 };
 
-/* Parts that lie in scratch together are not much larger than those of WEIGHTS weights. */
+/* Number of parts, so that their scratch is not much larger than that of WEIGHTS weights. */
 static inline int64_t pool_parts(const conv &v)
 {
     return lki_max(1, pool_weights::PARTS * pool_weights::WEIGHTS / lki_max(pool_weights::WEIGHTS, POOL_TAPS * (int64_t)v.C * v.O));
@@ -51,7 +51,7 @@ static inline int64_t pool_images(const conv &v)
 {
     return pool_weights::IMAGES * lki_max(1, POOL_TAPS * (int64_t)v.C * v.O / pool_weights::WEIGHTS);
 }
-/* unit: images that go together. */
+/* unit: images that stay together. */
 static inline lane_parts pool_lane_parts(const lki_args *g, const conv &v, int64_t unit = 1)
 {
     return lane_parts_of(lanes_of(g, v.images), 1, pool_parts(v), pool_images(v), unit);

@@ -1,14 +1,15 @@
 /* The gradient for x of conv2d through a max pool, entry by entry (conv_pool.h). A block has 32 in channels and all their weights,
  * and goes from image to image. A warp has a unit, four windows of the pool, and one of STRANDS parts of the out channels: it keeps
- * the 4x4 cells each window's outputs saw in registers, and adds an entry times nine weights to nine of them. At the end cells that
- * several windows saw are added up in shared memory, windows of one colour at a time, so that nobody adds where another does:
+ * the 4x4 cells that each window's outputs read in registers, and adds an entry times nine weights to nine of them. At the end
+ * cells that belong to several windows are added up in shared memory, one colour of windows at a time, so that no two threads add
+ * to the same cell:
  *
  *     0 1 0 1     colour: row % 2 * 2 + column % 2
  *     2 3 2 3
  *
- * Order of the sum, the GPU's own: one CHAIN per window, cell and strand over the strand's out channels; of a strand the windows
- * that saw the cell, those of the units of one turn before those of the next (a turn is as many units as there are workers; an
- * image of more than WORKERS has several), in the order of their colours; then the strands. */
+ * Order of the sum, only on GPUs: one CHAIN per window, cell and strand over the strand's out channels. Then, for each strand, the
+ * windows that read the cell, in the order of turns and within a turn in the order of colours; then the strands. A turn is as many
+ * units as there are workers; an image with more than WORKERS units has several turns. */
 #include "kernel/gpu/conv/conv_pool.h"
 
 namespace
@@ -23,7 +24,7 @@ struct pool_x_call {
     pool_gradient d;
     float        *dx;
     int           IH, IW, C, O, PH, PW, pad[2];
-    int           images, sets; /* in all; images at a time, and blocks that share them out */
+    int           images, sets; /* in all; images at a time, and blocks that share them */
     int           at_once, workers;
     bool          wide; /* dx is aligned */
     divisor       by_O, by_PW, by_IW, by_units, by_groups;
@@ -33,9 +34,10 @@ struct pool_x_call {
     __host__ __device__ int windows() const { return PH * PW; }
     __host__ __device__ int units() const { return (windows() + UNIT - 1) / UNIT; }
     __host__ __device__ int threads() const { return workers * STRANDS * 32; }
-    __host__ __device__ int strand() const { return (O / 8 + STRANDS - 1) / STRANDS * 8; } /* out channels of one */
+    __host__ __device__ int strand() const { return (O / 8 + STRANDS - 1) / STRANDS * 8; } /* out channels of a strand */
 
-    /* Floats of shared memory: weights [out][tap][in], then of each image at a time what came, what it tells, and sums. */
+    /* Floats of shared memory: weights [out][tap][in], then, for each image in work, entries as loaded, entries as prepared by
+     * tell(), and sums. */
     __host__ __device__ int weights() const { return (O * POOL_TAPS * PITCH + 3) / 4 * 4; }
     __host__ __device__ int raw() const { return (windows() * (2 * O + O / 4) + 3) / 4 * 4; }
     __host__ __device__ int told() const { return units() * O * (UNIT + 1); }
@@ -43,7 +45,7 @@ struct pool_x_call {
     __host__ __device__ int each() const { return (raw() + told() + sums() + 3) / 4 * 4; }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
 __device__ inline void bring_weights(const pool_x_call &f, int c, float *to)
 {
@@ -66,8 +68,8 @@ __device__ inline void bring_entries(const pool_x_call &f, int n, float *to)
     }
 }
 
-/* What came, turned around: of each unit and out channel four gradients, and their codes in one word. Four out channels at a time.
- * Sums begin at 0. */
+/* Rearranges loaded entries: for each unit and out channel four gradients, and their codes in one word. Four out channels at a
+ * time. Sums begin at 0. */
 __device__ inline void tell(const pool_x_call &f, int n, float *rooms)
 {
     const int quads = f.O / 4, units = f.units(), all = units * quads;
@@ -111,7 +113,7 @@ __device__ inline void add_entries(const pool_x_call &f, const float *weights, c
 {
     const int    units = f.units();
     const float *words = told + UNIT * units * f.O, *w = weights + threadIdx.x % 32;
-    float        next = words[from * units + u]; /* codes are read a turn ahead; behind the last there are sums */
+    float        next = words[from * units + u]; /* codes are read one turn ahead; after the last come sums */
     for (int o = from; o < to; o++) {
         const unsigned word = uniform(__float_as_uint(next));
         float          v[UNIT], tap[POOL_TAPS];
@@ -134,7 +136,7 @@ __device__ inline void add_entries(const pool_x_call &f, const float *weights, c
     }
 }
 
-/* The windows of a unit that have this colour. */
+/* The windows of a unit with this colour. */
 __device__ inline void add_cells(const pool_x_call &f, int u, int colour, const float (*acc)[16], float *sums)
 {
     LKI_UNROLL
@@ -150,7 +152,7 @@ __device__ inline void add_cells(const pool_x_call &f, int u, int colour, const 
     }
 }
 
-/* ---- on the way out ---- */
+/* ---- storing ---- */
 
 __device__ inline void put_image(const pool_x_call &f, int64_t n, int c, const float *sums)
 {
@@ -186,7 +188,7 @@ __global__ void __launch_bounds__(WORKERS *STRANDS * 32) cells_of_winners(LKI_FI
     copies_end();
     for (int n = first; n < f.images; n += step) {
         copies_wait<0>();
-        __syncthreads(); /* entries are here, and results of the images before are gone */
+        __syncthreads(); /* entries are loaded, and results of the previous images are written */
         tell(f, n, rooms);
         __syncthreads();
         if (n + step < f.images) bring_entries(f, n + step, rooms);

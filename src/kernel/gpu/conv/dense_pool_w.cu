@@ -1,28 +1,28 @@
-/* The gradient for the weights of a convolution with 3x3 windows of one channel, and for its bias, through a 2x2 max pool, of what
- * a dense layer behind the pool gives back: d = g * w^T, which is never laid down. On tensor cores, for precisions that round
- * factors; dense_pool.h says for which shapes.
+/* The gradient for the weights of a convolution with 3x3 windows of one channel, and for its bias, through a 2x2 max pool that a
+ * dense layer follows. The gradient of the pool's results, d = g * w^T, is not materialised. On tensor cores, for precisions that
+ * round factors; dense_pool.h says for which shapes.
  *
  * A block has some images of a lane, a band of windows and 32 channels; a warp 8*NT of its images and every WG-th window. Window by
- * window it makes
+ * window it computes
  *
- *     d[channel][image] = w[channel][unit] * g[image][unit]              g stays in registers for all windows; w comes through a
- *                                                                        ring in shared memory, with the cells and lines of x
- *     e[cell][channel][pixel] += d[channel][image] * x[image][pixel]     d where this cell won and else 0, pixels of the 4x4 the
- *                                                                        window's outputs saw
+ *     d[channel][image] = w[channel][unit] * g[image][unit]              g stays in registers for all windows; w is copied through
+ *                                                                        a ring in shared memory, with the cells and lines of x
+ *     e[cell][channel][pixel] += d[channel][image] * x[image][pixel]     d if this cell won, else 0; pixels of the 4x4 that the
+ *                                                                        window's outputs read
  *
- * The sums of the first product are left factors of the second as they are (octet.h). A thread has four neighbouring channels, so
- * that their cells are a word; of the pixels it has those of a line, so that weights are sums of what it has and of what its
- * neighbour has: weight[kh][kw] = the sum over cells (r, c) of e[r, c][r + kh][c + kw].
+ * The sums of the first product are left factors of the second without any rearrangement (octet.h). A thread has four neighbouring
+ * channels, so that their cells are one word. Of the pixels it has those of a line, so a weight is a sum of its own values and of
+ * its neighbour's: weight[kh][kw] = the sum over cells (r, c) of e[r, c][r + kh][c + kw].
  *
- * Order of the sum, the GPU's own
+ * Order of the sum, only on GPUs
  *     d        units in groups of 16: 4k and 4k+1 of all k, then 4k+2 and 4k+3 (k_group.h), inside the tensor core
- *     e        windows of a warp ascending, its images eight by eight, inside the tensor core; images in steps of a block's before
- *              windows
+ *     e        windows of a warp ascending, its images eight by eight, inside the tensor core; a block's next images come after all
+ *              windows of the previous ones
  *     weight   columns of cells, then rows of them; the bias: image by image, then images of a warp; warps of a block from the
- *              first; parts and lanes as lane_parts.h says
+ *              first; parts and lanes as in lane_parts.h
  *
- * Entries that did not win, cells outside the image and images behind the last count as zeros: a factor that meets them and is not
- * finite gives NaN. */
+ * Entries that did not win, cells outside the image and images after the last count as zeros: if the other factor is not finite the
+ * result is NaN. */
 #include "kernel/dense_pool.h"
 #include "kernel/gpu/base/lane_parts.h"
 #include "kernel/gpu/base/octet.h"
@@ -44,7 +44,7 @@ template <int P_, int KG_, int NT_, int RG_, int WG_> struct way {
         W_PITCH = 16 * KG + 4,
         W_WINDOW = CHANNELS * W_PITCH,
         W_STAGE = WG * W_WINDOW
-    }; /* floats: no quads that are read together meet in a bank */
+    }; /* floats: so that quads that are read together are in different banks */
     enum { CELL_PITCH = WG * CHANNELS / 4 + 4, CELL_STAGE = IMAGES * CELL_PITCH, STAGE = W_STAGE + CELL_STAGE };
     enum { SUMS = (TAPS + 1) * CHANNELS }; /* of a warp */
     static_assert(8 * NT * RG == IMAGES, "all ways have as many");
@@ -55,9 +55,9 @@ struct dense_call {
     const uint8_t *cell;
     float         *parts;
     int            IH, IW, PW, pad[2], O, K, windows;
-    int            sums;              /* of a channel that are wanted */
+    int            sums;              /* per channel that are wanted */
     int            once, pieces;      /* cells of x that are copied at once, four or one; copies of a line */
-    int            held, line, image; /* lines of x that are there at a time; floats from line to line, and from image to image */
+    int            held, line, image; /* lines of x in shared memory at a time; floats from line to line, and from image to image */
     int            stages;
     divisor        by_PW, by_pieces, by_held;
 
@@ -65,7 +65,7 @@ struct dense_call {
     __device__ int place_of(int l) const { return (l - by_held(l) * held) * line; }
 };
 
-/* What a block does at a time. */
+/* A block's current piece of work. */
 struct share {
     int from, to;   /* images */
     int first, end; /* windows */
@@ -80,9 +80,9 @@ template <class T> struct rooms {
     __device__ float *cells(int stage) const { return w(stage) + T::W_STAGE; }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
-/* Each warp brings a share of the window it has in this step. */
+/* Each warp copies a part of its window of this step. */
 template <class T> __device__ inline void fetch_weights(const dense_call &f, const share &s, int window, float *to)
 {
     enum { QUADS = 4 * T::KG, LINES = 32 / QUADS }; /* of a window's channel; channels at once */
@@ -126,10 +126,10 @@ template <class T> __device__ inline void fetch_lines(const dense_call &f, const
     }
 }
 
-/* Lines that windows before this one saw. */
+/* Lines of windows before this one. */
 __device__ inline int lines_before(const dense_call &f, int window) { return 2 * f.row_of(window - 1) + 4; }
 
-/* What the step that begins with this window needs, and the steps before did not. */
+/* What the step that begins with this window needs and earlier steps did not. */
 template <class T> __device__ inline void fetch_step(const dense_call &f, const share &s, int window, int stage, const rooms<T> &r)
 {
     if (window >= s.end) return;
@@ -141,7 +141,7 @@ template <class T> __device__ inline void fetch_step(const dense_call &f, const 
 
 /* ---- products ---- */
 
-/* g of the warp's images: on its way, and as factors. */
+/* g of the warp's images: start the copy; and as factors. */
 template <class T> __device__ inline void load_gradient(const dense_call &f, const share &s, int first, float (*v)[4])
 {
     const int lane = (int)threadIdx.x % 32;
@@ -161,7 +161,7 @@ template <class T> __device__ inline void hold(const float (*v)[4], octet_right<
     }
 }
 
-/* d of a window: of the thread channels 4*(lane/4) + 2*i and the next, images 2*(lane%4) and the next. */
+/* d of a window: a thread has channels 4*(lane/4) + 2*i and the next, images 2*(lane%4) and the next. */
 template <class T>
 __device__ inline void multiply_weights(const float *w, const octet_right<T::P> (*g)[2 * T::KG], float (*d)[2][4])
 {
@@ -188,10 +188,10 @@ __device__ inline void multiply_weights(const float *w, const octet_right<T::P> 
     }
 }
 
-/* Which of four channels won where, by their cells: bytes are the first of TWICE, or 0. So a mask is one instruction, and to apply
- * it is a product; sums are twice what they should be. */
+/* Which of four channels won in which cell: bytes are the first byte of TWICE, or 0. So a mask takes one instruction, and applying
+ * it is a product; sums are twice the result. */
 struct winners {
-    unsigned live, at[4]; /* at all; in each cell */
+    unsigned live, at[4]; /* live in any cell; in each cell */
 
     __device__ explicit winners(unsigned cells)
     {
@@ -204,7 +204,7 @@ struct winners {
 };
 constexpr float TWICE = 2; /* 0x40000000 */
 
-/* TWICE or 0, of channel j. */
+/* TWICE or 0, for channel j. */
 __device__ inline float mask_of(unsigned word, int j)
 {
 #ifdef LKI_SIM
@@ -214,7 +214,7 @@ __device__ inline float mask_of(unsigned word, int j)
 #endif
 }
 
-/* e and bias of eight images. cells: words of the thread's two. */
+/* e and bias of eight images. cells: words of the thread's two images. */
 template <int P>
 __device__ inline void add_entries(const float (*d)[4], const unsigned *cells, const float2 *x, float (*e)[2][2][4], float *bias)
 {
@@ -277,11 +277,11 @@ __device__ inline void add_images(const dense_call &f, const share &s, const roo
         copies_end();
     }
     hold<T>(raw, g);
-    int stage = 0, next = T::STAGES - 1; /* of this step, and of the one that is sent for */
+    int stage = 0, next = T::STAGES - 1; /* of this step, and of the step that is being copied */
     LKI_ROLLED
     for (int window = s.first; window < s.end; window += T::WG) {
         copies_wait<T::STAGES - 2>();
-        __syncthreads(); /* this step is here, and nobody reads the one before */
+        __syncthreads(); /* this step is loaded, and no thread reads the previous one */
         fetch_step<T>(f, s, window + (T::STAGES - 1) * T::WG, next, r);
         copies_end();
         if (has_images && window + of_step < s.end) add_window<T>(f, window + of_step, stage, r, g, e, bias);
@@ -292,7 +292,7 @@ __device__ inline void add_images(const dense_call &f, const share &s, const roo
 
 /* ---- sums ---- */
 
-/* What a warp has, [tap; bias][channel]. */
+/* A warp's sums, [tap; bias][channel]. */
 __device__ inline void put_warp(const float (*e)[2][2][4], const float *bias, float *to)
 {
     const int lane = (int)threadIdx.x % 32, line = lane % 4;
@@ -342,7 +342,7 @@ __global__ void __launch_bounds__(T::THREADS, 1) weights_behind_dense(LKI_FIXED 
 
 conv conv_here(const lki_args *g) { return conv_of(g, g->src[0].shape, g->dst[0].shape, g->src[2].shape, true); }
 
-/* Bands of windows: a power of two, of so many that the longest lane has PARTS parts. */
+/* Bands of windows: a power of two, as many as give the longest lane PARTS parts. */
 int64_t bands_of(const lki_args *g, const conv &v)
 {
     const int64_t sets = lki_max(1, lki_ceil_div(longest_of(g, v.images), IMAGES));
@@ -365,10 +365,10 @@ template <class T> dense_call call_of(const lki_args *g, const conv &v, int64_t 
     f.pieces = (int)lki_ceil_div(2 * f.PW + 2, f.once);
     f.by_PW = divisor_of(f.PW), f.by_pieces = divisor_of(f.pieces);
     f.stages = (int)lki_min(T::STAGES, lki_ceil_div(lki_ceil_div(f.windows, bands), T::WG));
-    f.held = (int)(2 * lki_ceil_div(T::STAGES * T::WG - 1, f.PW) + 4); /* of the steps that are there at a time */
+    f.held = (int)(2 * lki_ceil_div(T::STAGES * T::WG - 1, f.PW) + 4); /* of the steps in shared memory at a time */
     f.by_held = divisor_of(f.held);
     f.line = (int)lki_ceil_div(2 * f.PW + 2 + 4, 8) * 8 - 4; /* an odd number of quads, */
-    f.image = f.held * f.line + 4;                           /* so lines and images that are read together lie on different banks */
+    f.image = f.held * f.line + 4;                           /* so lines and images that are read together are in different banks */
     return f;
 }
 

@@ -1,21 +1,21 @@
-/* Products whose factors stay in registers: 3x3 convolutions with a 2x2 max pool behind them, of precisions that round factors
- * (fragment_conv.cu, fragment_x.cu; fragment_w.cu has right factors of its own).
+/* Products whose factors stay in registers: 3x3 convolutions that a 2x2 max pool follows, with precisions that round factors
+ * (fragment_conv.cu, fragment_x.cu; fragment_w.cu has its own right factors).
  *
- * A fragment is what a lane has of a group of 16 k (k_group.h): k from 4 * (lane%4) on, four of them, of rows lane/4 and lane/4 +
- * 8, or of column lane/4 of each mma. Left factors come from memory to registers, each once for all its products: rows are squares
- * of 2x2 cells, or windows of the pool, so that a factor meets up to four taps. Right factors are weights; they stay in shared
- * memory for as long as a block lives, those of a group and tap together: [mma of 8 columns][lane][4], or, for warpgroups,
- * [octet][half of its k][mma][column][4]. Both are rounded on their way in, or, where weights come by copies (fragment_x.cu), when
- * they are read.
+ * A fragment is what a lane has of a group of 16 k (k_group.h): four k from 4 * (lane%4) on, of rows lane/4 and lane/4 + 8, or of
+ * column lane/4 of each mma. Left factors are loaded from memory to registers, once for all their products: rows are squares of 2x2
+ * cells, or windows of the pool, so a factor is multiplied with up to four taps. Right factors are weights. They stay in shared
+ * memory while a block runs, those of a group and tap together: [mma of 8 columns][lane][4] or, for warpgroups, [octet][half of its
+ * k][mma][column][4]. Both are rounded when they are loaded or, if weights are copied asynchronously (fragment_x.cu), when they are
+ * read.
  *
- * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows give products to tensor cores that read
- * weights from shared memory by themselves, and wait for them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Others
- * do it warp by warp, and so do all where there are few rows: there a kernel takes as long as its products that wait for each
- * other, 25 cycles each by a warp and about 50 by four of them. The sums are the same: nobody promises it, but tests/gpu/conv.c
- * (test_few_rows) compares them on a card.
+ * Cards with compute capability 9.0 multiply TF32 by warpgroups: four warps with 64 rows submit products to tensor cores, which
+ * read weights from shared memory themselves, and wait for them later (LKI_WARPGROUPS; these files are compiled for sm_90a). Other
+ * cards multiply warp by warp. So do all cards if there are few rows: then the time is that of dependent products, 25 cycles each
+ * by a warp and about 50 by four. The sums are equal: CUDA does not guarantee it, but tests/gpu/conv.c (test_few_rows) compares
+ * them on a card.
  *
- * A warp has 16 rows and NT mma of columns. Those a lane has results of, 2*(lane%4) and the next of each mma, are quads of
- * channels: channel_of(). */
+ * A warp has 16 rows and NT mma of columns. The columns that a lane has results of, 2*(lane%4) and the next of each mma, are quads
+ * of channels: channel_of(). */
 #ifndef LKI_KERNEL_GPU_CONV_FRAGMENT_H
 #define LKI_KERNEL_GPU_CONV_FRAGMENT_H
 
@@ -26,10 +26,10 @@ namespace lki_gpu
 {
 
 enum { FRAGMENT_TAPS = 9, FRAGMENT_ROWS = 64 /* of four warps */, FRAGMENT = 8 * GROUP /* floats of an mma's columns */ };
-enum { FRAGMENT_WIDE = 4 };               /* NT where there are many rows; else less, which changes no sum */
+enum { FRAGMENT_WIDE = 4 };               /* NT if there are many rows; else NT is smaller, which changes no sum */
 enum { FRAGMENT_MOST_BYTES = 150 << 10 }; /* of weights in shared memory */
 
-/* The channel, of 8 * NT, that column `column` of an mma has. Those a thread has of two mma are a quad, and neighbours have
+/* The channel, of 8 * NT, for column `column` of an mma. A thread's columns of two mma are a quad, and neighbouring threads have
  * neighbouring quads: so whole sectors of memory are written. */
 template <int NT> __host__ __device__ inline int channel_of(int mma, int column)
 {
@@ -110,8 +110,9 @@ template <int P> struct left_fragment {
     }
 };
 
-/* Products of warpgroups are given between begin and end, and done when all but PENDING such pieces are waited for. Meanwhile
- * nobody touches their factors or sums; products_read(): here, after waiting, these factors were still there. */
+/* Products of warpgroups are submitted between begin and end, in groups; they are done when at most PENDING such groups are still
+ * waited for. Until then no code changes their factors or reads their sums. products_read(): keeps these factors alive until this
+ * point, after waiting. */
 template <int P> __device__ inline void products_begin()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -138,8 +139,8 @@ template <int P> __device__ inline void products_read(left_fragment<P> *a, int c
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-/* How shared memory is told: 16 bytes are the unit of where it begins, of the way to the other half of k, and of that to the next
- * columns. */
+/* The descriptor of weights in shared memory: begin, distance to the other half of k, and distance to the next columns, in units of
+ * 16 bytes. */
 template <int NT> __device__ inline uint64_t weights_at(const float *p)
 {
     const unsigned at = (unsigned)__cvta_generic_to_shared(p) >> 4;
@@ -190,7 +191,7 @@ template <int P, int NT> struct right_fragments {
     }
 };
 
-/* Of weights that lie there as they came. */
+/* Of weights that are stored as copied, not rounded. */
 template <int P, int NT> __device__ inline right_fragments<P, NT> rounded_fragments(const float *mine)
 {
     right_fragments<P, NT> b(mine);
@@ -207,7 +208,7 @@ __device__ inline void multiply_fragments(const left_fragment<P> &a, const right
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     if constexpr (LKI_WARPGROUPS(P, NT)) {
         multiply_octet_of_four<NT>(acc, a.octet[0], b.where);
-        multiply_octet_of_four<NT>(acc, a.octet[1], b.where + NT * FRAGMENT / 8); /* the second half of them */
+        multiply_octet_of_four<NT>(acc, a.octet[1], b.where + NT * FRAGMENT / 8); /* its second half */
     }
 #endif
     LKI_UNROLL
@@ -219,8 +220,8 @@ __device__ inline void multiply_fragments(const left_fragment<P> &a, const right
 
 #endif
 
-/* Who has what. A set is NT mma of columns; a block has the weights of some sets, blocks side by side those of others. A unit is
- * what four warps do at a time: a tile of rows and a set. Units of a tile follow each other. */
+/* How work is divided. A set is NT mma of columns; a block has the weights of some sets, blocks side by side those of others. A
+ * unit is what four warps do at a time: a tile of rows and a set. Units of a tile are consecutive. */
 struct fragment_plan {
     int      rows, groups, sets; /* of columns that a block has */
     unsigned tiles, columns;     /* of rows; blocks side by side */
@@ -235,7 +236,7 @@ template <int NT> struct fragment_unit {
     int      set;
 
     __device__                 fragment_unit(const fragment_plan &p, unsigned n) : tile(n / p.sets), set((int)(n % p.sets)) {}
-    __device__ static unsigned begin(const fragment_plan &p) /* the same in all lanes, and the compiler knows */
+    __device__ static unsigned begin(const fragment_plan &p) /* the same in all lanes, and the compiler knows it */
     {
         return blockIdx.x / p.columns * (blockDim.x / 128) + __shfl_sync(~0u, threadIdx.x / 128, 0);
     }
@@ -251,14 +252,14 @@ template <int NT> struct fragment_unit {
     {
         return (int)(blockIdx.x % p.columns * p.sets + set) * (8 * NT) + channel_of<NT>(j / 2, (int)threadIdx.x % 4 * 2 + j % 2);
     }
-    /* Where the weights of its first group and tap begin: a lane's own, or for warpgroups all. */
+    /* Where the weights of its first group and tap begin: those of this lane, or for warpgroups all. */
     template <int P> __device__ const float *weights(const fragment_plan &p, const float *all) const
     {
         return all + (set * p.set_floats<NT>() + (LKI_WARPGROUPS(P, NT) ? 0 : (int)threadIdx.x % 32 * 4));
     }
 };
 
-/* Weights [tap][a][b]; which of the two is summed over, the user knows. */
+/* Weights [tap][a][b]; the caller decides which of the two is summed over. */
 struct fragment_weights {
     const float *data;
     int          A, B; /* B is a multiple of 4 */
@@ -275,15 +276,14 @@ struct fragment_weights {
     }
 };
 
-/* Where weight (k, n) of a group, a tap and a set lies among theirs. */
+/* The index of weight (k, n) among those of its group, tap and set. */
 template <int P, int NT> __device__ inline int weight_place(int k, int n)
 {
     const int mma = NT > 1 ? n / 16 * 2 + n % 4 / 2 : 0, column = NT > 1 ? n % 16 / 4 * 2 + n % 2 : n;
     return LKI_WARPGROUPS(P, NT) ? (k % 4 * (8 * NT) + mma * 8 + column) * 4 + k / 4 : mma * FRAGMENT + column * GROUP + k;
 }
 
-/* What this thread wrote to shared memory, tensor cores that read it by themselves find there after the next barrier: they read it
- * on another way. */
+/* Makes this thread's writes to shared memory visible to tensor cores after the next barrier: they read it through another path. */
 __device__ inline void show_tensor_cores()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -291,8 +291,8 @@ __device__ inline void show_tensor_cores()
 #endif
 }
 
-/* A warpgroup's threads have no more than so many registers from here on, so that others may have more. All warpgroups of a block
- * do one or the other. */
+/* From here on a warpgroup's threads have at most COUNT registers, so that others can have more. All warpgroups of a block call one
+ * or the other. */
 template <int COUNT> __device__ inline void fewer_registers()
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -306,7 +306,7 @@ template <int COUNT> __device__ inline void more_registers()
 #endif
 }
 
-/* A block's weights to shared memory, and all wait. BY_K: b is summed over, else a. */
+/* Copy a block's weights to shared memory; all threads wait. BY_K: b is summed over, else a. */
 template <int P, int NT, bool BY_K> __device__ inline void lay_weights(const fragment_plan &p, const fragment_weights &w, float *to)
 {
     const int      ns = p.sets * (8 * NT), first = (int)(blockIdx.x % p.columns) * ns, lines = BY_K ? ns : p.groups * GROUP;
@@ -347,17 +347,17 @@ template <int NT> static bool fragment_plan_of(fragment_plan *p, int64_t rows, i
     return rows <= INT32_MAX - FRAGMENT_ROWS && k <= 4096 && p->bytes<NT>() <= FRAGMENT_MOST_BYTES;
 }
 
-/* As many blocks as multiprocessors hold, a multiple of those side by side. */
+/* As many blocks as the multiprocessors can hold, a multiple of those side by side. */
 template <int NT> static unsigned fragment_blocks(const fragment_plan &p, int warps)
 {
     const int64_t most = lki_max(1, (NT == FRAGMENT_WIDE ? 1 : 2) * PROCESSORS / p.columns);
     return (unsigned)lki_min(lki_ceil_div((int64_t)p.tiles * p.sets, warps / 4), most) * p.columns;
 }
 
-/* Enough rows for wide units? */
+/* True if there are enough rows for wide units. */
 static inline bool is_for_wide_units(const fragment_plan &p) { return (int64_t)p.tiles * p.sets * p.columns >= PROCESSORS * 2; }
 
-/* fragment_x.cu: the data gradient of conv2d through a pool. False: not one of them, and nothing was done. */
+/* fragment_x.cu: the data gradient of conv2d through a pool. False: the shape is not supported, and nothing was done. */
 bool fragment_pool_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w, const pool_entries &entries);
 
 /* fragment_w.cu: the gradient for its weights, and for its bias. */

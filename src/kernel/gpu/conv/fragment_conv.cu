@@ -1,12 +1,12 @@
 /* conv2d with 3x3 windows that stay inside the image, bias, relu and a 2x2 max pool, by fragments (fragment.h); in channels are
  * whole groups.
  *
- * Rows are windows of the pool. Its four outputs see 4x4 cells of x: a cell comes to registers once for all products it is in, the
- * lines of cells one after the other, two of which are multiplied while the next three are on their way; where there are few rows,
- * and warps have eight channels, all four. A lane has all outputs of its windows, so the pool needs nobody else; it chooses before
- * the bias is added, which does not change the largest.
+ * Rows are windows of the pool. Its four outputs read 4x4 cells of x. A cell is loaded to registers once for all its products: line
+ * of cells by line, so that two lines are multiplied while the next three are loaded; if there are few rows, and warps have eight
+ * channels, all four lines at once. A lane has all outputs of its windows, so the pool needs no other lane; it chooses before the
+ * bias is added, which does not change the largest.
  *
- * Order of sums: groups of 16 in channels ascending, of each the taps ascending. */
+ * Order of sums: groups of 16 in channels ascending, for each the taps ascending. */
 #include "kernel/gpu/conv/conv_pool.h"
 #include "kernel/gpu/conv/fragment.h"
 
@@ -25,12 +25,12 @@ struct window_call {
     uint8_t         *cell;
     int              C, O, IH, IW, PW;
     float            floor; /* 0 with relu, else -infinity */
-    unsigned         dead;  /* what is added to cells whose value is not above that */
+    unsigned         dead;  /* added to cells whose value is not above `floor` */
     bool             wide;  /* all are aligned */
     divisor          by_windows, by_line;
 };
 
-/* Where the cells of a window begin, and the thread's channels there; behind the last window those of the last. */
+/* Where the cells of a window begin, at the thread's channels; after the last window those of the last. */
 __device__ inline const float *cells_of(const window_call &f, int row)
 {
     row = row < f.p.rows ? row : f.p.rows - 1;
@@ -89,11 +89,11 @@ template <int NT> __device__ inline void fetch_bias(const window_call &f, const 
     LKI_UNROLL
     for (int j = 0; j < 2 * NT; j++) {
         const int n = unit.channel(f.p, j);
-        bias[j] = f.bias && n < f.O ? f.bias[n] : -0.0f; /* which changes nothing */
+        bias[j] = f.bias && n < f.O ? f.bias[n] : -0.0f; /* adding -0 changes nothing */
     }
 }
 
-/* Results j and those behind, as many as a lane has side by side. */
+/* Results j and after, as many as a lane has side by side. */
 template <int NT, bool ALIGNED>
 __device__ inline void put_channels(const window_call &f, int64_t at, const float *best, const unsigned *place)
 {
@@ -134,7 +134,7 @@ __device__ inline void put_windows(const window_call &f, const fragment_unit<NT>
 
 /* ---- sums ---- */
 
-/* The products of a row of taps: lines of cells kh and the next, where the parity of their number tells. */
+/* The products of a row of taps: lines of cells kh and the next; the parity of their number selects the buffer. */
 template <int P, int NT>
 __device__ inline void multiply_taps(int kh, const left_fragment<P> (*cell)[SEEN], const float *weights, float (*acc)[NT][4])
 {
@@ -153,7 +153,7 @@ template <int P> __global__ void __launch_bounds__(WARPS * 32, 1) conv_by_window
     LKI_DYNAMIC_SHARED(float, weights);
     const unsigned last = unit::end(f.p);
     const float   *from[2];
-    cell_line      line[3]; /* on their way */
+    cell_line      line[3]; /* being loaded */
     float          acc[4][WIDE][4] = {};
     int            group = 0;
     lay_weights<P, WIDE, false>(f.p, f.w, weights);
@@ -207,8 +207,8 @@ template <int P> __global__ void __launch_bounds__(WARPS * 32, 1) conv_by_window
     }
 }
 
-/* Few rows: a warp goes to memory once, for all cells of a group, and each line of the next is on its way when this one's became
- * factors. */
+/* Few rows: a warp loads all cells of a group at once; each line of the next group is loaded after this group's line was turned
+ * into factors. */
 template <int P, bool ALIGNED> __global__ void __launch_bounds__(THIN_WARPS * 32, 1) conv_by_few_windows(LKI_FIXED window_call f)
 {
     typedef fragment_unit<1> unit;

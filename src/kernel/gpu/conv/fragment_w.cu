@@ -1,21 +1,21 @@
 /* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, by fragments (fragment.h):
  * TF32, many images.
  *
- * Rows are 64 out channels, columns three taps of a row by 32 in channels, k the outputs of four images: an octet is two outputs
- * side by side of a window, of each image. x lies in shared memory as [cell][in channel][image], so that the other output of an
- * octet, and the next tap, are both the next cell: right factors of all octets and taps are what lies there from some cell on, and
- * nothing is laid down twice. Left factors are entries, spread in registers to the outputs of their windows, three of which are 0:
- * once for all nine taps.
+ * Rows are 64 out channels, columns three taps of a row by 32 in channels, k the outputs of four images: an octet is two
+ * neighbouring outputs of a window, of each image. x is in shared memory as [cell][in channel][image], so that the other output of
+ * an octet, and the next tap, are both the next cell. The right factors of all octets and taps are therefore consecutive memory
+ * from some cell on, and nothing is stored twice. Left factors are entries, expanded in registers to the outputs of their windows,
+ * three of which are 0: once for all nine taps.
  *
- * A block has some images, four at a time, in pieces: some rows of windows, and the cells they see. Two warpgroups multiply, one
- * window each at a time; while it is multiplied the next is spread. The others bring the x of the next piece meanwhile, through
- * registers, because it is rounded and turned around on its way; they need fewer of them, and give some away.
+ * A block has some images, four at a time, in pieces: some rows of windows, and the cells they read. Two warpgroups multiply, one
+ * window each at a time; meanwhile the next window is expanded. The other warps load the x of the next piece meanwhile, through
+ * registers, because it is rounded and transposed on the way; they need fewer registers, and release some.
  *
- * Order of sums, the GPU's own: four images after the other, their windows ascending, every other one of all a block has; of each
- * the upper outputs, then the lower, inside the tensor core. The odd ones are added to the even ones; parts and lanes as
- * lane_parts.h says. The bias: one CHAIN for each of the four images, over windows in the same way; the odd ones added, images up
- * the tree; then parts and lanes. How images are cut into pieces changes no sum. Outputs that did not win count as zeros: a cell
- * that meets them and is not finite gives NaN. */
+ * Order of sums, only on GPUs: four images after the other, their windows ascending, every other one of all that a block has; for
+ * each the upper outputs, then the lower, inside the tensor core. The odd windows are added to the even ones; parts and lanes as in
+ * lane_parts.h. The bias: one CHAIN for each of the four images, over windows in the same way; the odd ones added, images up the
+ * tree; then parts and lanes. How images are divided into pieces changes no sum. Outputs that did not win count as zeros: if the
+ * cell they are multiplied with is not finite the result is NaN. */
 #include "kernel/gpu/conv/conv_pool_w.h"
 #include "kernel/gpu/conv/fragment.h"
 
@@ -28,7 +28,7 @@ enum { P = LKI_PRECISION_TF32, ABREAST = 4, INS = 32, OUTS = 64, TAPS = 3, NT = 
 enum { GROUPS = 2, MULTIPLY = GROUPS * 128, BRING = 256 }; /* warpgroups, and threads */
 enum { MULTIPLY_REGISTERS = 184, BRING_REGISTERS = 72 };
 enum { SUMS = 2 + TAPS * NT * 4 }; /* of a thread, with the bias */
-enum { SHARED_MOST = 227 << 10, LONG = 16 /* images of a lane that are many */ };
+enum { SHARED_MOST = 227 << 10, LONG = 16 /* LONG: a lane with that many images */ };
 
 struct weights_call : pool_weights {
     int     rows; /* of windows in a piece */
@@ -39,8 +39,8 @@ struct weights_call : pool_weights {
     __host__ __device__ int entries() const { return rows * PW * ABREAST; } /* lines of out channels */
 };
 
-/* A piece in shared memory: of x [cell][place][image]; of an image's window a line of d, of y with relu, and of the bytes of cells.
- * Lines of the four images are on different banks. */
+/* A piece in shared memory: x as [cell][place][image]; for a window of an image a line of d, of y with relu, and of the bytes of
+ * cells. Lines of the four images are in different banks. */
 struct piece_room {
     enum { D = OUTS + 8, CELLS = OUTS / 4 + 4 };
     float *x, *d, *y, *cell;
@@ -54,11 +54,11 @@ struct piece_room {
     {
         return f.cells() * CELL + f.entries() * (D * (with_y ? 2 : 1) + CELLS);
     }
-    /* Where channel 4 * quad + j is among the INS of a cell: neighbouring quads are written side by side. */
+    /* The place of channel 4 * quad + j among the INS of a cell: neighbouring quads are written side by side. */
     __host__ __device__ static int place(int quad, int j) { return j * (INS / 4) + quad; }
 };
 
-/* Where a block is: images before `end`, channels from c and o on. */
+/* A block's position: images before `end`, channels from c and o on. */
 struct piece_at {
     int end, c, o;
     int image, row, buffer; /* first image, and row of windows; which of two buffers */
@@ -72,7 +72,7 @@ struct piece_at {
     }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
 /* Four channels of a cell, of four images. */
 struct quad_of_four {
@@ -89,15 +89,15 @@ struct quad_of_four {
     }
 };
 
-/* A thread's way through the cells of all pieces: one of so many, always the same quad of channels. */
+/* The cells of all pieces that a thread loads: every n-th cell, always the same quad of channels. */
 struct cell_walk {
     enum { STEP = BRING / (INS / 4) };
     const weights_call &f;
     piece_at            p;
-    const float        *image; /* the quad of the first cell there is */
+    const float        *image; /* the quad of the first cell */
     int64_t             each;  /* floats of an image */
     int                 start[2], line, column, to, turn, turns;
-    bool                has; /* the quad */
+    bool                has; /* the quad exists */
 
     __device__ cell_walk(const weights_call &f_, const piece_at &p_) : f(f_), p(p_), each((int64_t)f.IH * f.IW * f.C), turn(0)
     {
@@ -151,7 +151,7 @@ __device__ inline void bring_entries(const weights_call &f, const piece_at &p, f
     for (int i = (int)threadIdx.x - MULTIPLY; i < p.windows(f) * (ABREAST * eights); i += BRING) {
         const int line = i / eights, q = i % eights * 8, n = p.image + line % ABREAST, window = p.row * f.PW + line / ABREAST;
         float    *d = room.d + line * room.D + q;
-        if (n >= p.end) fill_quad(0, d), fill_quad(0, d + 4); /* then the others may be anything */
+        if (n >= p.end) fill_quad(0, d), fill_quad(0, d + 4); /* then the others may have any value */
         else if (p.o + q < f.O)
             f.d.send(((int64_t)n * f.windows() + window) * f.O + p.o + q, d, room.y + line * room.D + q,
                      room.cell + line * room.CELLS + q / 4);
@@ -159,14 +159,14 @@ __device__ inline void bring_entries(const weights_call &f, const piece_at &p, f
     copies_end();
 }
 
-/* All pieces, one after the other: each once nobody reads the last but one any more. WIDE: x is aligned. */
+/* All pieces, one after the other: each is written when no thread reads the last but one any more. WIDE: x is aligned. */
 template <bool WIDE> __device__ inline void bring_pieces(const weights_call &f, piece_at p, float *shared)
 {
     cell_walk    walk(f, p);
     quad_of_four on_way[2];
     int          turn = 0;
     const auto   fetch = [&](quad_of_four *q) { walk.template fetch<WIDE>(q), walk.next(); };
-    const auto   is_last = [&](quad_of_four *q) { /* puts what is there, and fetches what is next but one */
+    const auto   is_last = [&](quad_of_four *q) { /* stores what was loaded, and loads the next but one */
                                                 q->put(shared);
                                                 if (++turn == walk.turns) {
                                                       copies_wait<0>();
@@ -188,8 +188,8 @@ template <bool WIDE> __device__ inline void bring_pieces(const weights_call &f, 
 
 /* ---- entries ---- */
 
-/* Of a window, the thread's image and two neighbouring channels: those its rows are. BY_Y: y tells what relu cut off, else cells
- * do. Behind the last window: 0. */
+/* A thread's part of a window: its image and two neighbouring channels, its rows. BY_Y: y tells what relu cut off, else cells do.
+ * After the last window: 0. */
 template <bool BY_Y> struct entry_pair {
     float    d[2], y[2];
     unsigned cells;
@@ -207,7 +207,7 @@ template <bool BY_Y> struct entry_pair {
         const float2 pooled = *(const float2 *)(room.y + line * room.D + channel);
         y[0] = pooled.x, y[1] = pooled.y;
     }
-    /* As left factors; and to the sums of the bias. */
+    /* As left factors; also adds to the sums of the bias. */
     __device__ left_fragment<P> spread(float *bias) const
     {
         float v[2][4];
@@ -227,7 +227,7 @@ template <bool BY_Y> struct entry_pair {
 
 /* ---- sums ---- */
 
-/* acc += a * cells over octet o of a window. x: the first cell its outputs see in a row of taps. */
+/* acc += a * cells over octet o of a window. x: the first cell that its outputs read in a row of taps. */
 __device__ inline void multiply_octet_of(const left_fragment<P> &a, int o, const float *x, float (*acc)[4])
 {
 #ifdef LKI_SIM
@@ -251,7 +251,7 @@ __device__ inline void multiply_octet_of(const left_fragment<P> &a, int o, const
 #endif
 }
 
-/* A window with left factors a; those of the next go to `next` meanwhile. */
+/* Multiply a window with left factors a; meanwhile those of the next window are written to `next`. */
 template <bool BY_Y>
 __device__ inline void add_window(const float *x, int line, const entry_pair<BY_Y> &entry, left_fragment<P> *a,
                                   left_fragment<P> *next, float (*acc)[NT][4], float *bias)
@@ -296,7 +296,7 @@ __device__ inline void add_piece(const weights_call &f, const piece_room &room, 
 __device__ inline void add_groups(float *shared, int group, float (*acc)[NT][4], float *bias)
 {
     float *mine = shared + threadIdx.x % 128;
-    __syncthreads(); /* nobody reads pieces any more */
+    __syncthreads(); /* no thread reads pieces any more */
     LKI_UNROLL
     for (int i = 0; i < SUMS; i++)
         if (group) mine[i * 128] = i < 2 ? bias[i] : acc[(i - 2) / (NT * 4)][(i - 2) / 4 % NT][(i - 2) % 4];
@@ -308,7 +308,7 @@ __device__ inline void add_groups(float *shared, int group, float (*acc)[NT][4],
     }
 }
 
-/* To scratch: of each part [tap][in][out], then the bias. */
+/* To scratch: for each part [tap][in][out], then the bias. */
 __device__ inline void put_part(const weights_call &f, const piece_at &p, int part, const float (*acc)[NT][4], float *bias)
 {
     const int lane = (int)threadIdx.x % 32, out = p.o + (int)threadIdx.x % 128 / 32 * 16 + lane / 4 * 2,
@@ -333,7 +333,7 @@ template <bool BY_Y> __device__ inline void multiply_pieces(const weights_call &
     float acc[TAPS][NT][4] = {}, bias[2] = {0, 0};
     int   before = 0; /* windows of all pieces so far */
     for (; p.is_there(); p.next(f)) {
-        __syncthreads(); /* this piece is here, and nobody reads the one before */
+        __syncthreads(); /* this piece is loaded, and no thread reads the previous one */
         add_piece<BY_Y>(f, piece_room(f, shared, p.buffer), (group + before) % GROUPS, p.windows(f), acc, bias);
         before += p.windows(f);
     }
@@ -364,7 +364,7 @@ size_t shared_of(const weights_call &f, bool with_y)
     return sizeof(float) * (size_t)lki_max(2 * piece_room::floats(f, with_y), SUMS * 128);
 }
 
-/* Pieces as large as fit twice; false: none does. */
+/* Pieces as large as fit twice; false: none fits. */
 bool cut(weights_call *f, bool with_y)
 {
     for (int pieces = 1; pieces <= f->PH; pieces++) {

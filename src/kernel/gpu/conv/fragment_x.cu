@@ -1,13 +1,13 @@
 /* The data gradient of conv2d with 3x3 windows through a 2x2 max pool, by fragments (fragment.h).
  *
- * Rows are squares of 2x2 cells of x that see the outputs of the same four windows of the pool: square (i, j) has cells 2i - pad,
- * 2i + 1 - pad and sees windows i - 1 and i, in either direction; there is one more of them than windows. So an entry comes to
- * registers once for the 36 products of a square with the taps, becomes the four outputs of its window there, three of them 0, and
- * no dense gradient is laid down anywhere. Cells no square has are 0. Where there are few rows the outputs of a group go by way of
- * shared memory, and a warp has a row of cells of sixteen squares, and sixteen channels.
+ * Rows are squares of 2x2 cells of x that contribute to the outputs of the same four windows of the pool: square (i, j) has cells
+ * 2i - pad, 2i + 1 - pad and belongs to windows i - 1 and i, in both directions; there is one more square than windows. So an entry
+ * is loaded to registers once for the 36 products of a square with the taps, and is expanded there to the four outputs of its
+ * window, three of them 0; no dense gradient is materialised. Cells that are in no square are 0. If there are few rows, the outputs
+ * of a group are passed through shared memory, and a warp has a row of cells of sixteen squares, and sixteen channels.
  *
- * Order of sums: groups of 16 out channels ascending; windows (i-1, j-1), (i-1, j), (i, j-1), (i, j); of each the taps ascending.
- * Outputs that did not win, and channels behind the last of a group, count as 0 * weight; those of a window whose gradient is
+ * Order of sums: groups of 16 out channels ascending; windows (i-1, j-1), (i-1, j), (i, j-1), (i, j); for each the taps ascending.
+ * Outputs that did not win, and channels after the last of a group, count as 0 * weight; the outputs of a window whose gradient is
  * infinite are NaN. */
 #include "kernel/gpu/conv/conv_pool.h"
 #include "kernel/gpu/conv/fragment.h"
@@ -17,8 +17,9 @@ namespace
 
 using namespace lki_gpu;
 
-enum { WIDE = FRAGMENT_WIDE, FEW = 2 /* mma of columns where there are few rows */, WARPS = 12, FEW_WARPS = 4 };
-enum { BESIDE_WEIGHTS = 50 }; /* LKI_ASK_SHARED: as the gradient for the weights, which runs at that time (patch_pool_w.cu) */
+enum { WIDE = FRAGMENT_WIDE, FEW = 2 /* FEW: mma of columns if there are few rows */, WARPS = 12, FEW_WARPS = 4 };
+/* LKI_ASK_SHARED: the same as for the gradient of the weights, which runs at the same time (patch_pool_w.cu). */
+enum { BESIDE_WEIGHTS = 50 };
 
 struct square_call {
     fragment_plan    p;
@@ -42,9 +43,9 @@ struct square {
         i = f.by_line(at);
         j = at - i * (f.PW + 1);
     }
-    /* Its first window's first entry; that lies before the image where i or j is 0. */
+    /* The first entry of its first window; before the image if i or j is 0. */
     __device__ int64_t entry(const square_call &f) const { return ((int64_t)(image * (int64_t)f.PH + i - 1) * f.PW + j - 1) * f.O; }
-    /* Bit 2 * (window row) + window column: is the window there? */
+    /* Bit 2 * (window row) + window column: the window exists. */
     __device__ unsigned windows(const square_call &f) const
     {
         const unsigned columns = (j > 0 ? 1 : 0) | (j < f.PW ? 2 : 0);
@@ -75,7 +76,7 @@ template <bool BY_Y> struct window_entry {
     }
 };
 
-/* An entry as the outputs of its window, of which one won: v[output][channel]. */
+/* An entry expanded to the outputs of its window, of which one won: v[output][channel]. */
 template <int P, bool BY_Y> __device__ inline void spread_entry(const window_entry<BY_Y> &e, float (*v)[4])
 {
     LKI_UNROLL
@@ -89,7 +90,7 @@ template <int P, bool BY_Y> __device__ inline void spread_entry(const window_ent
     }
 }
 
-/* Those of a thread's two rows as left factors. */
+/* The entries of a thread's two rows as left factors. */
 template <int P, bool BY_Y> __device__ inline void spread(const window_entry<BY_Y> *e, left_fragment<P> *out)
 {
     float of[2][4][4];
@@ -104,8 +105,8 @@ template <int P, bool BY_Y> __device__ inline void spread(const window_entry<BY_
     }
 }
 
-/* In one direction: does window `window` (0, 1) of a square have outputs whose tap is on one of its cells, and which output (0, 1)
- * is it for cell `cell` (0, 1)? */
+/* In one direction: has_tap: window `window` (0, 1) of a square has an output whose tap is on one of the square's cells; output_of:
+ * which output (0, 1) that is for cell `cell` (0, 1). */
 __host__ __device__ constexpr bool has_tap(int window, int tap) { return window ? tap < 2 : tap > 0; }
 __host__ __device__ constexpr int  output_of(int window, int cell, int tap) { return cell + 2 - 2 * window - tap; }
 
@@ -122,8 +123,7 @@ __device__ inline void multiply_window(int window, const left_fragment<P> *out, 
             const int row = output_of(window / 2, cell / 2, tap / 3), column = output_of(window % 2, cell % 2, tap % 3);
             if (row >= 0 && row < 2 && column >= 0 && column < 2) multiply_fragments<P, WIDE>(out[2 * row + column], b, acc[cell]);
         }
-        if (!LKI_WARPGROUPS(P, WIDE))
-            __syncwarp(); /* so that weights come tap by tap, and once more for the next window: they are many, and registers few */
+        if (!LKI_WARPGROUPS(P, WIDE)) __syncwarp(); /* so that weights are read tap by tap: there are few registers */
     }
 }
 
@@ -152,7 +152,7 @@ __device__ inline void sum_squares(const square_call &f, const fragment_unit<WID
             products_read<P>(out, 4);
             spread<P>(entry, out);
             LKI_UNROLL
-            for (int h = 0; h < 2; h++) /* the next are on their way while these are multiplied */
+            for (int h = 0; h < 2; h++) /* the next ones are loaded while these are multiplied */
                 entry[h].template fetch<true>(f.d, from[h] + ((after / 2 * f.PW + after % 2) * f.O + o),
                                               (there[h] >> after & 1) && channel + o < f.O);
             products_begin<P>();
@@ -166,9 +166,9 @@ __device__ inline void sum_squares(const square_call &f, const fragment_unit<WID
 
 /* ---- sums of few rows ---- */
 
-/* Of a group a block has in shared memory: the 4x4 outputs that its squares see, [output][mma of rows][octet][lane][factors of a
- * lane], and the weights of sixteen channels, twice: others are on their way. A warp has sixteen squares, and of these a row of
- * cells (0, 1). */
+/* A block's shared memory for a group: the 4x4 outputs that its squares belong to, [output][mma of rows][octet][lane][factors of a
+ * lane], and the weights of sixteen channels, twice: the next ones are being copied. A warp has sixteen squares, and of these a row
+ * of cells (0, 1). */
 enum { FEW_ROWS = 32, OUTPUT = FEW_ROWS * GROUP, OUTPUTS = 16 * OUTPUT };
 enum { FEW_WEIGHTS = FRAGMENT_TAPS * FEW * FRAGMENT, FEW_SHARED = OUTPUTS + 2 * FEW_WEIGHTS };
 
@@ -234,8 +234,8 @@ template <int P, bool BY_Y, bool ALIGNED> struct few_factors {
     }
 };
 
-/* What a row of cells (0, 1) is multiplied with, in its order: octal digits, the first is the last: 4 * column of windows + row of
- * taps. */
+/* The order of the products of a row of cells (0, 1): octal digits, of which the lowest is the first; digit: 4 * column of windows
+ * + row of taps. */
 enum { UPPER_ORDER = 0406521, LOWER_ORDER = 0541062, ORDER_LENGTH = 6 };
 
 /* The products of a row of cells with a group. outputs, weights: this lane's. */
@@ -287,7 +287,7 @@ __device__ inline void put_cell(const square_call &f, const fragment_unit<WIDE> 
     }
 }
 
-/* What lies behind the last squares is theirs, and 0. */
+/* The squares after the last one write the cells that are in no square: 0. */
 __device__ inline void put_zeros(const square_call &f, const fragment_unit<WIDE> &unit)
 {
     const float zeros[2 * WIDE] = {};
@@ -328,7 +328,7 @@ template <bool ALIGNED> __device__ inline void put_quad(float *to, float4 v)
     else to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 }
 
-/* The same of a row of cells, and of what lies behind the last squares: a line of cells at most. */
+/* The same for a row of cells, and for the cells after the last squares: at most a line of cells. */
 template <bool ALIGNED>
 __device__ inline void put_few(const square_call &f, const square &s, int row, int h, const float (*acc)[FEW][4])
 {
@@ -358,13 +358,13 @@ template <int P, bool BY_Y> __global__ void __launch_bounds__(WARPS * 32, 1) x_b
         const unit u(f.p, n);
         float      acc[4][WIDE][4] = {};
         sum_squares<P, BY_Y>(f, u, u.template weights<P>(f.p, weights), acc);
-        const unit same(f.p, (unsigned)kept((int)n)); /* found once more, instead of kept all the time */
+        const unit same(f.p, (unsigned)kept((int)n)); /* computed again, instead of kept in a register */
         put_squares(f, same, acc);
         put_zeros(f, same);
     }
 }
 
-/* Few rows: instructions are read from far away then, so what can be a loop is one. */
+/* Few rows: instruction fetches are slow in this case, so the code is kept small with loops. */
 template <int P, bool BY_Y, bool ALIGNED>
 __global__ void __launch_bounds__(FEW_WARPS * 32, 3) x_by_few_squares(LKI_FIXED square_call f)
 {
@@ -381,7 +381,7 @@ __global__ void __launch_bounds__(FEW_WARPS * 32, 3) x_by_few_squares(LKI_FIXED 
         if (group >= 0) factors.put_outputs(outputs);
         copies_wait<0>();
         __syncthreads();
-        factors.fetch_entries(group + 1); /* behind the last none are there */
+        factors.fetch_entries(group + 1); /* after the last group none exist */
         factors.send_weights(group + 1, weights + (group + 1) % 2 * FEW_WEIGHTS);
         copies_end();
         const float *mine = weights + (group % 2 * FEW_WEIGHTS + lane * 4);

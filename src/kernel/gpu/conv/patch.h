@@ -1,25 +1,26 @@
-/* Convolutions that keep a patch of the image in shared memory and see it through all taps of the window: stride 1, no dilation. A
- * cell is brought once, where tiles of a matrix that is never laid down (conv.h) bring it once per tap, and no address is reckoned
- * in the inner loop.
+/* Convolutions that keep a patch of the image in shared memory and read it for all taps of the window: stride 1, no dilation. A
+ * cell is loaded once, while tiles of a matrix that is not materialised (conv.h) load it once per tap, and the inner loop computes
+ * no addresses.
  *
  *     sweep     results [image, row, column] x [channel], for conv2d, and for its data gradient, which is the convolution of the
- *               gradient with the taps turned around. A block has some results that follow each other, and the lines of source
- *               images they see; all taps, one after the other, are multiplied from there (conv.cu, patch_grad.cu; the data
- *               gradient through a pool patch_pool_x.cu)
+ *               gradient with the taps reversed. A block has some consecutive results, and the lines of source images that they
+ *               read; all taps, one after the other, are multiplied from there (conv.cu, patch_grad.cu; the data gradient through
+ *               a pool patch_pool_x.cu)
  *     weights   for 3x3 windows: the gradient of all nine taps from one patch of x and of dy (patch_weights.cu; through a pool
  *               patch_pool_w.cu)
  *
- * Behind a 2x2 max pool results go window by window (conv.h), and gradients are spread to the cells that won on their way into
- * shared memory.
+ * With a 2x2 max pool results are ordered window by window (conv.h), and gradients are expanded to the cells that won while they
+ * are copied into shared memory.
  *
- * In shared memory channels go in groups of 16 (k_group.h), one plane each: cell after cell, 16 floats. Neighbouring cells lie on
- * different banks, so that a warp reads its rows four channels at a time without waiting. Weights lie as loop.h lays operands:
- * groups of 16 k, along k or along rows.
+ * In shared memory channels are in groups of 16 (k_group.h), one plane each: cell after cell, 16 floats. Neighbouring cells are in
+ * different banks, so that a warp reads its rows four channels at a time without conflicts. Weights are laid out like operands in
+ * loop.h: groups of 16 k, along k or along rows.
  *
- * A block has one tile of results; where the weights of all taps fit beside the patch they stay, and it goes from tile to tile.
+ * A block has one tile of results. If the weights of all taps fit beside the patch they stay there, and the block goes from tile to
+ * tile.
  *
- * Order of sums: chunks of channels (32, or 16 where 32 does not divide them), taps, groups of 16 channels ascending, each group
- * added to the sum so far (k_group.h). Channels behind the last of a group count as 0 * 0. */
+ * Order of sums: chunks of channels (32, or 16 if the channels are not a multiple of 32), taps, groups of 16 channels ascending,
+ * each group added to the sum so far (k_group.h). Channels after the last of a group count as 0 * 0. */
 #ifndef LKI_KERNEL_GPU_CONV_PATCH_H
 #define LKI_KERNEL_GPU_CONV_PATCH_H
 
@@ -38,7 +39,7 @@ __device__ inline void bring_four(float *to, const float *from, bool wide, bool 
         copy_one(to + j, from + (in ? j : 0), in ? 4 : 0);
 }
 
-/* What lies outside is 0. */
+/* Cells outside the image are 0. */
 struct whole_image {
     const float *data;
     int          H, W, C;
@@ -52,15 +53,15 @@ struct whole_image {
     }
 };
 
-/* The gradient behind a 2x2 max pool of H x W outputs: that of a window lies where its largest was. */
+/* The gradient of a 2x2 max pool's results, expanded to its H x W inputs: the gradient of a window is at the cell of its largest
+ * value. */
 struct pooled_image {
     const float *data;
     int          H, W, C;
     pool_entries entries;
     bool         wide; /* all of it is aligned */
 
-    /* Four channels of the window that has output (h, w): gradients, 0 where they do not count, and in four bytes where they
-     * won. */
+    /* Four channels of the window that contains output (h, w): gradients, 0 if dead, and the cells that won, in four bytes. */
     __device__ unsigned window(int64_t image, int h, int w, int c, float *d) const
     {
         const int64_t e = ((image * (H / 2) + h / 2) * (W / 2) + w / 2) * C + c;
@@ -85,7 +86,7 @@ struct pooled_image {
             d[j] = y[j] > 0 ? d[j] : 0;
         return cells;
     }
-    /* Of those, what a cell of the window has. */
+    /* The part of those for one cell of the window. */
     __device__ static void put(float *to, const float *d, unsigned cells, int cell)
     {
         float q[4];
@@ -116,15 +117,15 @@ static inline pooled_image pooled_image_of(const void *data, int H, int W, int C
 
 struct sweep_plan {
     int      RH, RW; /* results of an image */
-    int      group;  /* lines of results that go together: 2 with a pool, else 1 */
+    int      group;  /* lines of results that stay together: 2 with a pool, else 1 */
     int      KH, KW, pad[2];
-    int      K, chunk;       /* channels of the source, and of those that lie in shared memory at a time: one or two groups */
-    int      stages;         /* taps whose weights lie there */
-    int      lines;          /* most of a patch */
-    int      room;           /* floats of the patch, or of results on their way out */
-    int64_t  rows;           /* results in all */
+    int      K, chunk;       /* channels of the source, and of those in shared memory at a time: one or two groups */
+    int      stages;         /* taps whose weights are in shared memory */
+    int      lines;          /* the most lines of a patch */
+    int      room;           /* floats of the patch, or of results before they are written to memory */
+    int64_t  rows;           /* number of results */
     unsigned columns, tiles; /* side by side; in all */
-    divisor  by_height, by_results, by_line; /* of an image: lines of its patch, results; results of lines that go together */
+    divisor  by_height, by_results, by_line; /* of an image: lines of its patch, results; results of lines that stay together */
 
     __host__ __device__ int taps() const { return KH * KW; }
     __host__ __device__ int results() const { return RH * RW; }
@@ -144,9 +145,9 @@ struct sweep_plan {
     }
 };
 
-enum { SWEEP_STAGES = 4, SWEEP_AHEAD = 2 }; /* where not all taps are brought at once */
+enum { SWEEP_STAGES = 4, SWEEP_AHEAD = 2 }; /* if not all taps are loaded at once */
 
-/* Where the results of a block lie: from line `first` of image `image` to line `last` of the last of `images`. The patch has, for
+/* Where the results of a block are: from line `first` of image `image` to line `last` of the last of `images`. The patch has, for
  * each image, its lines and KH - 1 more. */
 struct sweep_place {
     int64_t image;
@@ -166,14 +167,14 @@ struct sweep_place {
     {
         return images == 1 ? lines_of_first(p) : lines_of_first(p) + (images - 2) * p.height() + last + p.KH;
     }
-    /* Line n of the patch: of which image, and where it lies there, counted from its results. */
+    /* Line n of the patch: its image, and its place there, relative to the image's results. */
     __device__ int line(const sweep_plan &p, int n, int *nth) const
     {
         const int behind = n - lines_of_first(p);
         *nth = behind < 0 ? 0 : 1 + p.by_height(behind);
         return behind < 0 ? first + n : behind - (*nth - 1) * p.height();
     }
-    /* The cell of the patch where the window of result i of the block begins. */
+    /* The cell of the patch at which the window of result i of the block begins. */
     __device__ int window(const sweep_plan &p, int i) const
     {
         const int nth = p.by_results(begin + i), at = begin + i - nth * p.results(), line = p.by_line(at),
@@ -185,7 +186,7 @@ struct sweep_place {
 
 /* ---- to shared memory ---- */
 
-/* A line of the patch by each warp. */
+/* Each warp copies lines of the patch. */
 template <bool WIDE>
 __device__ inline void bring_lines(const whole_image &source, const sweep_plan &p, const sweep_place &here, int channel, float *to)
 {
@@ -209,8 +210,8 @@ __device__ inline void bring_patch(const whole_image &source, const sweep_plan &
     else bring_lines<false>(source, p, here, channel, to);
 }
 
-/* Weights of one tap, chunk x BN, as loop.h lays operands: as they are, [in][out], or turned around for the data gradient, with out
- * summed over. */
+/* Weights of one tap, chunk x BN, laid out like operands in loop.h: as they are, [in][out], or transposed for the data gradient,
+ * with out summed over. */
 struct weights_as_they_are {
     enum { ALONG_K = 0 };
     const float *data;
@@ -259,7 +260,7 @@ struct weights_turned {
 
 /* ---- sweep ---- */
 
-/* Left factors (k_group.h): the rows of a thread, each where its window begins, and the thread's four channels. */
+/* Left factors (k_group.h): the rows of a thread, each beginning at its window, and the thread's four channels. */
 struct patch_rows {
     enum { AT_ONCE = 2 };
     const float *group; /* plane of the patch, at a tap */
@@ -275,7 +276,7 @@ struct patch_rows {
     __device__ float at(int r, int k) const { return group[window[r / 8] - (int)threadIdx.x % 4 * 4 + k]; }
 };
 
-/* The rows of a thread: where their windows begin in the patch, and its four channels there. */
+/* The rows of a thread: the begin of their windows in the patch, at its four channels. */
 template <class Tile> struct thread_rows {
     int window[2 * Tile::MT];
 
@@ -289,8 +290,8 @@ template <class Tile> struct thread_rows {
     }
 };
 
-/* The products of one tap. GROUPS are those of a chunk: known to the compiler, so that factors of the second are on their way while
- * the first is multiplied; not where factors are split, which takes registers. */
+/* The products of one tap. GROUPS is the number of groups of a chunk; it is a constant so that factors of the second group are read
+ * while the first is multiplied. Not if factors are split, which takes registers. */
 template <int P, class Tile, int GROUPS, class Right>
 __device__ inline void multiply_tap(const float *patch, int plane, const thread_rows<Tile> &rows, const float *weights, int own,
                                     typename Tile::sums &sum)
@@ -314,11 +315,11 @@ __device__ inline void sweep_sums(const S &source, const W &weights, const sweep
     const thread_rows<Tile> rows(p, here, count);
     clear<Tile>(sum);
     for (int channel = 0; channel < p.K; channel += p.chunk) {
-        __syncthreads(); /* nobody reads what was there before */
+        __syncthreads(); /* no thread reads the previous content */
         bring_patch(source, p, here, channel, room);
         for (int tap = 0; tap < (all ? first || !p.held() ? taps : 0 : SWEEP_AHEAD); tap++) {
             if (tap < taps) weights.template bring<Tile::BN>(ring + tap * stage, tap, channel, p.chunk, n);
-            copies_end(); /* one for each step ahead, also where there is none */
+            copies_end(); /* one group per step ahead, even if there is no such step */
         }
         if (all) {
             copies_end();
@@ -327,7 +328,7 @@ __device__ inline void sweep_sums(const S &source, const W &weights, const sweep
         }
         for (int kh = 0, tap = 0; kh < p.KH; kh++)
             for (int kw = 0; kw < p.KW; kw++, tap++) {
-                if (!all) { /* the stage that is written now was read by nobody since the barrier before */
+                if (!all) { /* since the previous barrier no thread has read the stage that is written now */
                     if (tap + SWEEP_AHEAD < taps)
                         weights.template bring<Tile::BN>(ring + (tap + SWEEP_AHEAD) % SWEEP_STAGES * stage, tap + SWEEP_AHEAD,
                                                          channel, p.chunk, n);
@@ -341,7 +342,7 @@ __device__ inline void sweep_sums(const S &source, const W &weights, const sweep
     }
 }
 
-/* A thread's sums to where they belong in a tile of results, row by row. */
+/* Write a thread's sums to their places in a tile of results, row by row. */
 template <class Tile, class Right> __device__ inline void lay_down(const typename Tile::sums &sum, float *room)
 {
     const int lane = threadIdx.x % 32;
@@ -359,8 +360,8 @@ template <class Tile, class Right> __device__ inline void lay_down(const typenam
     }
 }
 
-/* The results of a tile, laid down in shared memory. False, and nothing is there, if one was not finite that should be looked at
- * again. */
+/* The results of a tile, written to shared memory. False if a sum was not finite and has to be computed again; then nothing was
+ * written. */
 template <int P, class Tile, class S, class W>
 __device__ inline bool lay_swept(const S &source, const W &weights, const sweep_plan &p, unsigned tile, bool first, float *room)
 {
@@ -371,12 +372,12 @@ __device__ inline bool lay_swept(const S &source, const W &weights, const sweep_
     if (p.chunk == GROUP) sweep_sums<P, Tile, 1>(source, weights, p, here, count, n, first, room, sum);
     else sweep_sums<P, Tile, 2>(source, weights, p, here, count, n, first, room, sum);
     if (needs_care<P, Tile>(sum)) return false;
-    if (P != LKI_PRECISION_F32) __syncthreads(); /* the patch is not needed any more */
+    if (P != LKI_PRECISION_F32) __syncthreads(); /* the patch is no longer needed */
     lay_down<Tile, factors<W::ALONG_K, Tile::BN, Tile::NT>>(sum, room);
     return true;
 }
 
-/* A function of its own, so that it does not ask for registers where it is not called. */
+/* A separate function, so that its registers are only used where it is called. */
 template <class Tile, class S, class W>
 __device__ __noinline__ void lay_swept_with_care(const S &source, const W &weights, const sweep_plan &p, unsigned tile, float *room)
 {
@@ -404,7 +405,7 @@ typedef tile<256, 32, GROUP, 64, 32, 2, 2> sweep_tall;  /* up to 32 channels of 
 typedef tile<128, 64, GROUP, 64, 32, 2, 2> sweep_wide;  /* more */
 typedef tile<64, 32, GROUP, 16, 32, 2, 4>  sweep_small; /* few results: more blocks */
 
-/* Results RH x RW of images, whose `channels` are summed over, by KH x KW windows. false: it cannot be done this way. */
+/* Results RH x RW of images, whose `channels` are summed over, by KH x KW windows. false: the shape is not supported. */
 static inline bool sweep_plan_of(sweep_plan *p, const conv &v, int RH, int RW, int channels, int pad_h, int pad_w, bool pooled)
 {
     if (v.stride[0] != 1 || v.stride[1] != 1 || v.dilation[0] != 1 || v.dilation[1] != 1 || channels % 8 || v.C % 4 || v.O % 4)
@@ -423,20 +424,20 @@ static inline bool sweep_plan_of(sweep_plan *p, const conv &v, int RH, int RW, i
     return p->rows > 0;
 }
 
-enum { SWEEP_MOST_BYTES = 110 << 10 }; /* two blocks fit a multiprocessor */
+enum { SWEEP_MOST_BYTES = 110 << 10 }; /* so that two blocks fit on a multiprocessor */
 
 template <class Tile> static inline size_t sweep_bytes(const sweep_plan &p)
 {
     return (size_t)(p.room + p.stages * p.chunk * Tile::BN) * sizeof(float);
 }
 
-/* Lines of results a tile has, at most, in steps of lines that go together. */
+/* The most lines of results in a tile, a multiple of the lines that stay together. */
 template <class Tile> static inline int result_lines(const sweep_plan &p)
 {
     return ((Tile::BM - 1 + p.RW * p.group - 1) / (p.RW * p.group) + 1) * p.group;
 }
 
-/* What a block has in shared memory. Large tiles bring weights tap by tap, unless they can stay. */
+/* A block's shared memory. Large tiles load weights tap by tap, unless all can stay. */
 template <class Tile> static inline void sweep_room(sweep_plan *p)
 {
     const int groups = result_lines<Tile>(*p) / p->group, of_image = p->RH / p->group;
@@ -480,7 +481,7 @@ static void launch_sweep_in(const lki_args *g, const S &source, const W &weights
     else launch_sweep_of<P, sweep_wide>(g, source, weights, e, p);
 }
 
-/* false: it does not fit. All tiles must: which of them runs depends on how many rows there are, and whether this way is gone must
+/* false: it does not fit. It must fit for all tiles: the tile depends on the number of rows, and the choice of this way must
  * not. */
 template <class S, class W, class E>
 static bool launch_sweep(const lki_args *g, const S &source, const W &weights, const E &e, const sweep_plan &p)
@@ -493,14 +494,14 @@ static bool launch_sweep(const lki_args *g, const S &source, const W &weights, c
     return true;
 }
 
-/* Is there a way by patches, and it is gone: true. */
+/* If there is a way by patches, take it and return true. */
 bool patch_grad_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
                   const pool_entries &entries); /* patch_grad.cu */
 bool patch_pool_x(const lki_args *g, const conv &v, const lki_view *d, const lki_view *w,
                   const pool_entries &entries); /* patch_pool_x.cu: through a pool */
 
-/* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; of what is_winner_grad_w() is true for, and with
- * the same scratch (conv_pool.h) */
+/* patch_pool_w.cu: through a pool, factors rounded, with the bias as a by-product; only if is_winner_grad_w(), and with the same
+ * scratch (conv_pool.h) */
 bool is_patch_pool_w(const conv &v);
 void patch_pool_w(const lki_args *g, const conv &v, const pool_entries &entries);
 

@@ -1,5 +1,5 @@
-/* The data gradient of conv2d by patches (patch.h): the gradient of the outputs is swept with the taps turned around, padded so
- * that every cell of x sees all outputs that saw it. */
+/* The data gradient of conv2d by patches (patch.h): a sweep over the gradient of the outputs with the taps reversed, padded so that
+ * every cell of x is combined with all outputs that read it. */
 #include "kernel/gpu/conv/patch.h"
 
 using namespace lki_gpu;

@@ -1,18 +1,19 @@
 /* The gradient for the weights of conv2d with 3x3 windows through a 2x2 max pool, and for its bias, on tensor cores: for precisions
- * that round factors, where the dense product takes less time than going entry by entry (conv_pool_w.cu), and images are not so
- * many that fragment_w.cu is faster.
+ * that round factors, where the dense product is faster than entry by entry (conv_pool_w.cu), and for fewer images than make
+ * fragment_w.cu faster.
  *
  * A block has some images, 32 in channels and 32 or 64 out channels. A warp has one row of taps, all 32 in channels and 32 out
  * channels. k are outputs, window by window: a group of 16 is four windows, of which a thread has one (k_group.h). So it reads the
- * 2x4 cells its window's outputs saw once for three taps, and an entry once for the four outputs, three of which are 0: the dense
- * gradient is never laid down.
+ * 2x4 cells of its window once for three taps, and an entry once for the four outputs, three of which are 0: the dense gradient is
+ * not materialised.
  *
- * In shared memory a cell of x has CELL floats and a line so many cells that windows which follow each other, across the ends of
- * lines too, lie on different banks.
+ * In shared memory a cell of x has CELL floats, and a line as many cells as put consecutive windows, also across the ends of lines,
+ * in different banks.
  *
- * Order of the sum, the GPU's own: image after image, groups of four windows ascending (k_group.h says what the sum of a group is),
- * from 0; parts and lanes as lane_parts.h says. The bias: one CHAIN for each window % 4 over the images of a part; these up the
- * tree; then parts and lanes. Outputs that did not win count as zeros: a cell that meets them and is not finite gives NaN. */
+ * Order of the sum, only on GPUs: image after image, groups of four windows ascending (k_group.h says what the sum of a group is),
+ * from 0; parts and lanes as in lane_parts.h. The bias: one CHAIN for each window % 4 over the images of a part; these up the tree;
+ * then parts and lanes. Outputs that did not win count as zeros: if the cell they are multiplied with is not finite the result is
+ * NaN. */
 #include "kernel/gpu/conv/conv_pool_w.h"
 #include "kernel/gpu/conv/patch.h"
 
@@ -22,26 +23,27 @@ namespace
 using namespace lki_gpu;
 
 enum { WIDE = 32, QUADS = WIDE / 4, CELL = WIDE + 4, TAPS = 3, MT = TAPS * WIDE / 16, NT = WIDE / 8 };
-enum { AT_A_TIME = 4 };                   /* windows of a group */
-enum { BESIDE_DATA = 50, AS_IT_IS = -1 }; /* LKI_ASK_SHARED: as the data gradient of few rows, at that time (fragment_x.cu) */
+enum { AT_A_TIME = 4 }; /* windows of a group */
+/* LKI_ASK_SHARED: the same as for the data gradient of few rows, which runs at the same time (fragment_x.cu). */
+enum { BESIDE_DATA = 50, AS_IT_IS = -1 };
 
 struct pool_w_call : pool_weights {
     int     width;   /* cells of a line in shared memory */
-    int     abreast; /* lines that a block brings at a time */
+    int     abreast; /* lines that a block copies at a time */
     divisor by_seen;
 
-    __host__ __device__ int seen() const { return 2 * PW + 2; } /* cells of a line that count */
+    __host__ __device__ int seen() const { return 2 * PW + 2; } /* cells of a line that are used */
     __host__ __device__ int lines() const { return 2 * PH + 2; }
     __host__ __device__ int groups() const { return (windows() + AT_A_TIME - 1) / AT_A_TIME; }
-    __device__ int          cell_of(int window) const /* the first its outputs saw; behind the last window any */
+    __device__ int          cell_of(int window) const /* the first that its outputs read; any cell after the last window */
     {
         const int row = by_PW(window);
         return window < windows() ? 2 * (row * width + (window - row * PW)) : 0;
     }
 };
 
-/* An image in shared memory: floats of x, and of a window's entries: d, y with relu, and the bytes of cells. Lines of these lie so
- * that four windows are on different banks. */
+/* An image in shared memory: floats of x, and of a window's entries: d, y with relu, and the bytes of cells. Lines of entries are
+ * padded so that four windows are in different banks. */
 template <int OUTS> struct pool_w_room {
     enum { D = OUTS + 8, CELLS = OUTS == 64 ? 24 : 8 };
     float *x, *d, *y, *cell;
@@ -57,9 +59,9 @@ template <int OUTS> struct pool_w_room {
     }
 };
 
-/* ---- on the way in ---- */
+/* ---- loading ---- */
 
-/* Image n, its channels from c and o on. Four channels of a cell are brought by a thread, the same four of all its cells: as many
+/* Copy image n, its channels from c and o on. A thread copies four channels of a cell, the same four of all its cells: as many
  * lines as there are threads for at a time. */
 template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n, int c, int o, const pool_w_room<OUTS> &to)
 {
@@ -78,7 +80,7 @@ template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n
     }
     LKI_ROLLED
     for (int i = (int)threadIdx.x; i < f.groups() * AT_A_TIME * EIGHTS; i += TAPS * OUTS) {
-        const int window = i / EIGHTS, e = i % EIGHTS * 8; /* behind the last window entries are 0 */
+        const int window = i / EIGHTS, e = i % EIGHTS * 8; /* after the last window entries are 0 */
         if (o + e < f.O)
             f.d.send((n * f.windows() + window) * f.O + o + e, to.d + window * to.D + e, to.y + window * to.D + e,
                      to.cell + window * to.CELLS + e / 4, window < f.windows());
@@ -87,7 +89,7 @@ template <int OUTS> __device__ inline void bring(const pool_w_call &f, int64_t n
 
 /* ---- factors (k_group.h) ---- */
 
-/* Cells of x: row [tap of the row of taps][channel], of a thread four neighbouring channels at each tap; k is [window of the
+/* Cells of x: row [tap of the row of taps][channel]; a thread has four neighbouring channels at each tap; k is [window of the
  * group][cell of it]. */
 struct seen_cells {
     enum { AT_ONCE = 4 };
@@ -118,7 +120,7 @@ struct seen_cells {
 #endif
 };
 
-/* Entries, spread to the outputs of their windows: of a thread four neighbouring channels. */
+/* Entries, expanded to the outputs of their windows: a thread has four neighbouring channels. */
 template <int OUTS> struct spread_entries {
     const pool_w_room<OUTS> &room;
     int                      group, first; /* channel of the warp */
@@ -170,8 +172,8 @@ __device__ inline void add_image(const pool_w_call &f, const pool_w_room<OUTS> &
     }
 }
 
-/* To scratch: of each part [tap][in][out], then the bias. In channels come in fours, out channels in eights: what a thread has of a
- * tap is there, or is not. */
+/* To scratch: for each part [tap][in][out], then the bias. In channels are multiples of four, out channels of eight: a thread's
+ * part of a tap exists as a whole or not at all. */
 __device__ inline void put_part(const pool_w_call &f, int part, int taps, int c, int o, const float (*sum)[NT][4], float *bias)
 {
     const int lane = (int)threadIdx.x % 32, weights = 3 * TAPS * f.C * f.O, in = c + seen_cells::row(0, lane / 4),
@@ -196,7 +198,7 @@ __device__ inline void put_part(const pool_w_call &f, int part, int taps, int c,
         *(float4 *)(to + weights + o + lane) = make_float4(bias[0], bias[1], bias[2], bias[3]);
 }
 
-/* One image is on its way while the one before it is multiplied. */
+/* One image is copied while the previous one is multiplied. */
 template <int P, int OUTS>
 __global__ void __launch_bounds__(TAPS *OUTS, 2) weights_through_pool(LKI_FIXED pool_w_call f, LKI_FIXED lane_parts l)
 {
@@ -213,7 +215,7 @@ __global__ void __launch_bounds__(TAPS *OUTS, 2) weights_through_pool(LKI_FIXED 
         if (n > from) add_image<P>(f, pool_w_room<OUTS>(f, shared + (n - 1 - from) % 2 * each), taps, first, sum, bias);
         if (n == to) break;
         copies_wait<0>();
-        __syncthreads(); /* this image is here, and nobody reads the one before */
+        __syncthreads(); /* this image is loaded, and no thread reads the previous one */
     }
     put_part(f, part, taps, c, o + first, sum, bias);
 }

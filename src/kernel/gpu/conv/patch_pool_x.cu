@@ -1,14 +1,15 @@
-/* The data gradient of conv2d through a 2x2 max pool by patches (patch.h): the dense gradient of the outputs, most of it zeros, is
- * swept with the taps turned around, padded so that every cell of x sees all outputs that saw it. Where the pool leaves outputs
- * out, cells no other output saw are 0 and not computed.
+/* The data gradient of conv2d through a 2x2 max pool by patches (patch.h): a sweep over the dense gradient of the outputs, most of
+ * it zeros, with the taps reversed, padded so that every cell of x is combined with all outputs that read it. If the pool leaves
+ * outputs out, cells that only they read are 0 and not computed.
  *
- * It is laid down in shared memory alone, a chunk of channels at a time. Entries of the windows a patch touches (d, y with relu,
- * the bytes of cells) come as they are, by copies nobody waits for, and are spread from there: each is read once, and goes to one
- * of its window's four outputs, zeros to the others. Those of the next chunk, at the end of a tile those of the next tile, are sent
- * for when all of this one are spread, and arrive while it is multiplied. So do weights: the weights of all steps (a step is one
- * tap of one chunk) stay where they have room, else AHEAD of them are on their way.
+ * The dense gradient exists in shared memory only, a chunk of channels at a time. Entries of the windows that a patch touches (d, y
+ * with relu, the bytes of cells) are copied asynchronously as they are and expanded from there: each is read once, and is written
+ * to one of its window's four outputs, zeros to the others. When all entries of a chunk are expanded, copies of the next chunk's
+ * start (at the end of a tile: of the next tile's), and arrive while this chunk is multiplied. A step is one tap of one chunk. The
+ * weights of all steps stay in shared memory if there is room; else those of AHEAD steps are being copied.
  *
- *     shared memory   patch, or results on their way out | entries: d, y, cells | where results go | this tile, the next | weights
+ *     shared memory   patch, or results before they are written | entries: d, y, cells | where results are written | this tile, the
+ *                     next | weights
  *
  * Order of sums: patch.h. */
 #include "kernel/gpu/conv/conv_pool.h"
@@ -19,17 +20,18 @@ namespace
 
 using namespace lki_gpu;
 
-enum { AHEAD = 2, RING = AHEAD + 1 }; /* a step's weights are sent for when nobody reads those of the step before any more */
+/* Copies of a step's weights start when no thread reads those of the previous step any more. */
+enum { AHEAD = 2, RING = AHEAD + 1 };
 
-/* Results RH x RW of an image are the first of its IH x IW cells; cells behind are 0. */
+/* Results RH x RW of an image are the first of its IH x IW cells; the cells after them are 0. */
 struct to_cells {
     float  *data;
     int     C, IH, IW, RH, RW;
     bool    wide; /* data is aligned */
     divisor by_RW;
 
-    /* Of a result of an image, counted from the image's first cell: its cell, and whether it is at an edge that has zeros behind
-     * it, on the right and below. */
+    /* For a result of an image, relative to the image's first cell: its cell, and whether it is at an edge that has zeros after it,
+     * on the right and below. */
     __device__ int place(int nth, int at) const
     {
         const int h = by_RW(at), w = at - h * RW;
@@ -58,7 +60,7 @@ struct pool_x_call {
     weights_turned weights;
     to_cells       to;
     int            PH, PW;
-    int            windows;                                       /* most a patch touches */
+    int            windows;                                       /* the most that a patch touches */
     int            at_y, at_cell, at_place, at_tiles, at_weights; /* in shared memory */
     divisor        by_PH, by_PW;
 
@@ -66,8 +68,7 @@ struct pool_x_call {
     __host__ __device__ int steps() const { return chunks() * p.taps(); }
     __device__ bool         held() const { return p.stages == steps(); } /* weights stay from tile to tile */
 
-    /* Lines of a patch in an image, as lines of its outputs, from the first one of its results on and up to behind that of the
-     * last. */
+    /* Lines of a patch in an image, as lines of its outputs: from the first one of its results to the one after the last. */
     __host__ __device__ int begin(int first) const { return first - p.pad[0]; }
     __host__ __device__ int end(int last) const { return last + p.KH - p.pad[0]; }
     /* Rows of windows they touch in the image. */
@@ -76,8 +77,8 @@ struct pool_x_call {
     __host__ __device__ int inside(int row) const { return row < 0 ? 0 : row < PH ? row : PH; }
 };
 
-/* A tile of results, and the windows its patch touches; in memory those inside images follow each other. It lies in shared memory,
- * not to ask for registers while sums are made. */
+/* A tile of results, and the windows that its patch touches; in memory those inside images are consecutive. It is in shared memory,
+ * so that it takes no registers while sums are computed. */
 struct pool_x_tile {
     sweep_place here;
     unsigned    which;
@@ -111,7 +112,7 @@ __device__ inline void send_entries(const pool_x_call &f, const pool_x_tile &t, 
     }
 }
 
-/* What lies outside of images: the same for all chunks. */
+/* Cells outside of images: the same for all chunks. */
 __device__ inline void clear_outside(const pool_x_call &f, const pool_x_tile &t, float *room)
 {
     const int shift = f.p.quad_bits(), width = f.p.width(), lines = t.here.lines(f.p);
@@ -126,7 +127,7 @@ __device__ inline void clear_outside(const pool_x_call &f, const pool_x_tile &t,
     }
 }
 
-/* Four channels of an entry; behind the last channel zeros. */
+/* Four channels of an entry; zeros after the last channel. */
 __device__ inline unsigned load_entry(const pool_x_call &f, const float *room, int at, bool in, float *d)
 {
     if (!in) {
@@ -144,7 +145,7 @@ __device__ inline unsigned load_entry(const pool_x_call &f, const float *room, i
     return __float_as_uint(room[f.at_cell + at / 4]);
 }
 
-/* Entries to the four outputs of their windows, as far as the patch has them. */
+/* Expand entries to those of the four outputs of their windows that are in the patch. */
 __device__ inline void spread_entries(const pool_x_call &f, const pool_x_tile &t, int channel, float *room)
 {
     const int shift = f.p.quad_bits(), width = f.p.width(), count = t.windows(f) << shift, first = f.begin_inside(t.here.first);
@@ -164,8 +165,8 @@ __device__ inline void spread_entries(const pool_x_call &f, const pool_x_tile &t
 
 /* ---- weights ---- */
 
-/* Those of one step after the other on their way to shared memory: laid as weights_turned lays them, but what is the same for all
- * steps is reckoned once, since a tap takes little time. */
+/* Asynchronous copies of one step's weights after the other's: laid out as by weights_turned, but what is the same for all steps is
+ * computed once, since a tap takes little time. */
 template <class Tile, int GROUPS> struct weights_ahead {
     enum { QUADS = GROUPS * GROUP / 4, PASS = Tile::THREADS / QUADS, STAGE = GROUPS * GROUP * Tile::BN };
     const pool_x_call &f;
@@ -209,8 +210,8 @@ template <class Tile, int GROUPS> struct weights_ahead {
     }
 };
 
-/* The tile whose turn it is, and how many tiles further the next one is (behind the last: none); which of two places in shared
- * memory it has; is what it needs first sent for, and where do its first weights lie? */
+/* The current tile, and the distance to the next one (after the last: none); which of two places in shared memory it has; whether
+ * copies of its first entries and weights have started, and where its first weights are. */
 struct pool_x_turn {
     unsigned which, step;
     int      nth, slot;
@@ -224,8 +225,8 @@ struct pool_x_turn {
     __device__ unsigned next(const pool_x_call &f, float *room) const { return here(f, room)->which + step; }
 };
 
-/* What a tile needs first: its entries and weights of some steps. Weights that will stay, but are not needed soon, are a second
- * group of copies. */
+/* Start the first copies for a tile: its entries and the weights of some steps. Weights that will stay, but are not needed soon,
+ * are a second group of copies. */
 template <class W> __device__ inline void send_first(const pool_x_call &f, const pool_x_turn &turn, W *weights, float *room)
 {
     send_entries(f, *turn.here(f, room), 0, room);
@@ -239,7 +240,7 @@ template <class W> __device__ inline void send_first(const pool_x_call &f, const
     copies_end();
 }
 
-/* The entries of the next chunk; behind the last those of the next tile's first. */
+/* The entries of the next chunk; after the last chunk, those of the next tile's first. */
 template <class Tile>
 __device__ inline void send_next_entries(const pool_x_call &f, const pool_x_turn &turn, int channel, float *room)
 {
@@ -263,7 +264,7 @@ __device__ inline void sum_tile(const pool_x_call &f, pool_x_turn *turn, float *
     if (!turn->ready) {
         if (threadIdx.x == 0) *turn->here(f, room) = pool_x_tile::of(f, turn->which, Tile::BM, Tile::BN);
         copies_wait<0>();
-        __syncthreads(); /* nothing is on its way there any more, and nobody reads what was there before */
+        __syncthreads(); /* no copy to this place is pending, and no thread reads the previous content */
     }
     weights_ahead<Tile, GROUPS> weights(f, t.n);
     if (!turn->ready) send_first(f, *turn, &weights, room);
@@ -275,14 +276,14 @@ __device__ inline void sum_tile(const pool_x_call &f, pool_x_turn *turn, float *
     for (int channel = 0; channel < p.K; channel += p.chunk) {
         if (channel || turn->ready) copies_wait<0>();
         else copies_wait<1>();
-        __syncthreads(); /* entries are here, and nobody reads the patch before this one */
+        __syncthreads(); /* entries are loaded, and no thread reads the previous patch */
         if (!channel) clear_outside(f, t, room);
         spread_entries(f, t, channel, room);
         const float *left = room;
         for (int tap = 0, kw = 0; tap < p.taps(); tap++, left += kw ? GROUP : (p.width() - p.KW + 1) * GROUP) {
             if (!tap || !f.held()) {
                 if (tap) copies_wait<AHEAD - 1>();
-                __syncthreads(); /* patch and weights are here, and nobody reads entries, or weights of the tap before */
+                __syncthreads(); /* patch and weights are ready, and no thread reads entries, or weights of the previous tap */
                 if (!tap) send_next_entries<Tile>(f, *turn, channel, room);
                 if (!f.held()) {
                     if (weights.ended() && turn->next(f, room) < p.tiles)
@@ -299,15 +300,15 @@ __device__ inline void sum_tile(const pool_x_call &f, pool_x_turn *turn, float *
     }
 }
 
-/* The results of a tile, laid down in shared memory, and where they go. False, and nothing is there, if one was not finite that
- * should be looked at again. */
+/* The results of a tile, written to shared memory, and where they go in memory. False if a sum was not finite and has to be
+ * computed again; then nothing was written. */
 template <int P, class Tile> __device__ inline bool lay_tile(const pool_x_call &f, pool_x_turn *turn, float *room)
 {
     typename Tile::sums sum;
     if (f.p.chunk == GROUP) sum_tile<P, Tile, 1>(f, turn, room, sum);
     else sum_tile<P, Tile, 2>(f, turn, room, sum);
     if (needs_care<P, Tile>(sum)) return false;
-    if (P != LKI_PRECISION_F32) __syncthreads(); /* the patch is not needed any more */
+    if (P != LKI_PRECISION_F32) __syncthreads(); /* the patch is no longer needed */
     lay_down<Tile, factors<weights_turned::ALONG_K, Tile::BN, Tile::NT>>(sum, room);
     const pool_x_tile &t = *turn->here(f, room);
     for (int row = (int)threadIdx.x; row < t.count; row += Tile::THREADS) {
@@ -317,7 +318,7 @@ template <int P, class Tile> __device__ inline bool lay_tile(const pool_x_call &
     return true;
 }
 
-/* A function of its own, so that it does not ask for registers where it is not called. */
+/* A separate function, so that its registers are only used where it is called. */
 template <class Tile> __device__ __noinline__ void lay_tile_with_care(const pool_x_call &f, unsigned tile, int nth, float *room)
 {
     pool_x_turn turn = {tile, f.p.tiles, nth, 0, false};
@@ -337,7 +338,7 @@ template <class Tile> __device__ inline void store_cells(const pool_x_call &f, c
     }
 }
 
-/* Blocks that shall fit a multiprocessor: three where sums of rounded factors leave enough registers. */
+/* Blocks that should fit on a multiprocessor: three if sums of rounded factors leave enough registers. */
 template <int P, class Tile> struct pool_x_resident {
     enum { value = P == LKI_PRECISION_F32 || Tile::BN > 32 || Tile::RESIDENT > 3 ? (int)Tile::RESIDENT : 3 };
 };
@@ -365,7 +366,7 @@ template <class Tile> size_t bytes_of(const pool_x_call &f)
 
 enum { BLOCK_MOST_BYTES = 227 << 10 }; /* of shared memory */
 
-/* What a block has there. */
+/* A block's layout of shared memory. */
 template <class Tile> void give_room(pool_x_call *f)
 {
     static_assert(sizeof(pool_x_tile) % 8 == 0, "weights behind two of them are aligned");
@@ -386,7 +387,7 @@ template <class Tile> void give_room(pool_x_call *f)
     if (bytes_of<Tile>(*f) > SWEEP_MOST_BYTES) f->p.stages = RING;
 }
 
-/* Where a patch may be, entries shall not be too many. */
+/* True if a patch fits, together with the entries it touches. */
 template <class Tile> bool fits(pool_x_call f)
 {
     give_room<Tile>(&f);

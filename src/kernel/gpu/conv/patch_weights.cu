@@ -1,9 +1,9 @@
 /* The weight gradient of conv2d with 3x3 windows by patches (patch.h), plain and through a 2x2 max pool. A block has some images,
- * 32 channels of x and 32 or 64 of dy; band after band of an image it brings both into shared memory, and its warps multiply them
- * at all nine taps: of each warp 16 in channels, and 8 or 16 out channels.
+ * 32 channels of x and 32 or 64 of dy. Band after band of an image it copies both into shared memory, and its warps multiply them
+ * for all nine taps: each warp has 16 in channels, and 8 or 16 out channels.
  *
- * Order of sums: parts and lanes as lane_parts.h says. In a part image after image, band after band (a number of lines that the
- * shapes of one image tell), octets of outputs ascending, line by line, each octet added to the sum so far. */
+ * Order of sums: parts and lanes as in lane_parts.h. In a part image after image, band after band (the number of lines of a band
+ * depends on the shapes of one image), octets of outputs ascending, line by line, each octet added to the sum so far. */
 #include "kernel/gpu/base/lane_parts.h"
 #include "kernel/gpu/conv/patch.h"
 
@@ -13,7 +13,7 @@ namespace
 using namespace lki_gpu;
 
 enum { TAPS = 9, WIDE = 32, CELL = WIDE + 8, BLOCK = 256, MOST_BYTES = 72 << 10 };
-enum { PARTS = 16, WEIGHTS = TAPS * 32 * 64 }; /* parts of a lane, of so many weights */
+enum { PARTS = 16, WEIGHTS = TAPS * 32 * 64 }; /* parts of a lane with WEIGHTS weights */
 
 struct weight_plan {
     int     C, O, OH, OW, pad[2];
@@ -49,7 +49,7 @@ weight_plan plan_of(const conv &v, int wide)
     return p;
 }
 
-/* What lies in scratch is never much larger than PARTS * WEIGHTS of each lane. */
+/* Scratch is never much larger than PARTS * WEIGHTS per lane. */
 int64_t parts_of(const conv &v) { return lki_max(1, PARTS * WEIGHTS / lki_max(WEIGHTS, TAPS * (int64_t)v.C * v.O)); }
 
 template <int NT> size_t bytes_of(const weight_plan &p)
@@ -57,8 +57,8 @@ template <int NT> size_t bytes_of(const weight_plan &p)
     return (size_t)((p.band + 2) * p.width() * CELL + p.places() * (4 * 8 * NT + 8) + p.places()) * sizeof(float);
 }
 
-/* Channels from c on of the lines of x that a band sees, and channels from o on of the band itself; what is beyond the last channel
- * or line is 0. */
+/* Channels from c on of the lines of x that a band reads, and channels from o on of the band itself; 0 after the last channel or
+ * line. */
 template <int NT, class D>
 __device__ inline void bring_band(const whole_image &x, const D &d, const weight_plan &p, int64_t image, int line, int lines, int c,
                                   int o, float *left, float *right)
@@ -87,7 +87,7 @@ __device__ inline void weight_sums(const whole_image &x, const D &d, const weigh
     float *const left = room, *const right = left + (p.band + 2) * width * CELL;
     int *const   place = (int *)(right + p.places() * pitch);
     const float *rows = left + warp % 2 * 16 + lane / 4;
-    for (int i = (int)threadIdx.x; i < p.places(); i += BLOCK) { /* behind the last: any cell, dy is 0 there */
+    for (int i = (int)threadIdx.x; i < p.places(); i += BLOCK) { /* after the last: any cell, since dy is 0 there */
         const int row = p.by_OW(i);
         place[i] = row < p.band ? (row * width + (i - row * p.OW)) * CELL : 0;
     }
@@ -100,7 +100,7 @@ __device__ inline void weight_sums(const whole_image &x, const D &d, const weigh
     for (int image = from; image < to; image++)
         for (int line = 0; line < p.OH; line += p.band) {
             const int lines = p.OH - line < p.band ? p.OH - line : p.band;
-            __syncthreads(); /* nobody reads the band before */
+            __syncthreads(); /* no thread reads the previous band */
             bring_band<NT>(x, d, p, image, line, lines, c, o, left, right);
             copies_wait<0>();
             __syncthreads();

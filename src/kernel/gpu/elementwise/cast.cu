@@ -1,5 +1,5 @@
-/* cast: every element type to every other, as ref/cast.c does it: an element's value, exact, stored as the other type, rounded
- * once. Between equal types the bytes are copied. */
+/* cast: every element type to every other, as in ref/cast.c: an element's exact value, stored as the other type, rounded once.
+ * Between equal types the bytes are copied. */
 #include "kernel/gpu/base/each.h"
 #include "kernel/gpu/base/element.h"
 #include <utility>

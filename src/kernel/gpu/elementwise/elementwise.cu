@@ -1,7 +1,7 @@
-/* Element-wise slots of numbers: what each one is, as one expression, the same as in ref/elementwise.c. each.h brings the operands
- * together; comparisons, logic and `where` are in truth.cu, conversions in cast.cu.
+/* Element-wise slots of numbers: each one is one expression, the same as in ref/elementwise.c. each.h handles the operands;
+ * comparisons, logic and `where` are in truth.cu, conversions in cast.cu.
  *
- * MAP writes dst[i] = f(x), ZIP writes dst[i] = f(x, y); W is the type T's arithmetic wraps in. `a` and `b` are attr num. */
+ * MAP writes dst[i] = f(x), ZIP writes dst[i] = f(x, y); W is the type in which T's arithmetic wraps. `a` and `b` are attr num. */
 #include "kernel/gpu/base/arithmetic.h"
 #include "kernel/gpu/base/each.h"
 

@@ -1,8 +1,8 @@
-/* Random numbers as a function of place (kernel/draw.h): a thread makes one Philox block, four numbers, and stores those that lie
- * in dst.
+/* Random numbers as a function of position (kernel/draw.h): a thread computes one Philox block, four numbers, and stores those that
+ * are in dst.
  *
- * The rounds, and the logarithm, sine and cosine behind normals, are those of core/random.c, operation by operation: plain integer
- * and double arithmetic in a written order, so the card's bits are the CPU's. The iteration is read by the card. */
+ * The rounds, and the logarithm, sine and cosine for normals, are those of core/random.c, operation by operation: plain integer and
+ * double arithmetic in a fixed order, so the card's bits are the CPU's. The card reads the iteration. */
 #include "core/random.h"
 #include "kernel/gpu/base/each.h"
 
@@ -70,8 +70,8 @@ __device__ inline double log_of(double x)
     return e * 0x1.62e42fefa39efp-1 + 2 * s * polynomial(s * s, artanh);
 }
 
-/* The point of the unit circle `turn` / 2^32 of the way round: sine and cosine of at most an eighth, by their series, and a
- * quarter. */
+/* The point of the unit circle at the fraction `turn` / 2^32 of a full turn: sine and cosine of at most an eighth, by their series,
+ * and a quarter. */
 __device__ inline void circle(uint32_t turn, double *x, double *y)
 {
     const double sine[] = {

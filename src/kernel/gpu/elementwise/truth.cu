@@ -1,4 +1,4 @@
-/* Element-wise slots about truth: comparisons, whose dst is bool, logic, and `where`, which moves 1, 2, 4 or 8 bytes. */
+/* Element-wise slots with or about bool: comparisons, whose dst is bool, logic, and `where`, which moves 1, 2, 4 or 8 bytes. */
 #include "kernel/gpu/base/each.h"
 #include "kernel/gpu/base/element.h"
 #include "kernel/ref/types.h"

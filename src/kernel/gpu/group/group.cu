@@ -2,10 +2,9 @@
  * one kernel (group_small.h), which this file writes.
  *
  * Invariants
- * 1. Whether a call is small follows from slot, types, shapes, attributes and lanes alone: it is, when its instructions can be
- *    written.
- * 2. An instruction waits exactly where a call before it wrote what this one reads or writes, or reads what this one writes, since
- *    the last that waited: addresses tell. */
+ *  1. A call is small if its instructions can be written. That depends on slot, types, shapes, attributes and lanes only.
+ *  2. An instruction waits if and only if, since the last one that waited, an earlier call wrote what this one reads or writes, or
+ *     read what this one writes. Addresses are compared. */
 #include "kernel/axes.h"
 #include "kernel/gpu/base/each.h"
 #include "kernel/gpu/base/index.h"
@@ -21,13 +20,13 @@ using namespace lki_gpu;
 
 /* ---- one call as instructions ---- */
 
-/* What a call became. */
+/* The instructions of a call. */
 struct piece {
     enum { MOST = 12, POOL = 80 };
     int        count, pooled;
     small_call at[MOST];
     alignas(8) uint16_t pool[POOL];
-    int threads[MOST]; /* each could use */
+    int threads[MOST]; /* that each could use */
 };
 
 struct request {
@@ -52,7 +51,7 @@ small_call *add_call(piece *p, const request &r, small_kind kind, const lki_view
     return c;
 }
 
-/* Axes of a walk that has been collapsed; steps are the caller's to copy. */
+/* Axes of a walk that has been collapsed; the caller copies the steps. */
 bool set_axes(small_call *c, const walk &w)
 {
     if (w.rank > SMALL_AXES) return false;
@@ -64,7 +63,7 @@ bool set_axes(small_call *c, const walk &w)
     return true;
 }
 
-/* Does every type of these masks, by slot, have its instructions? */
+/* True if every type of these masks, by slot, has its instructions. */
 enum { F32_F64 = 1 << LK_F32 | 1 << LK_F64, BYTES = 1 << LK_U8 | 1 << LK_BOOL, NUMBERS = F32_F64 | 1 << LK_I32 | 1 << LK_I64 };
 
 bool is_one_of(lk_dtype t, int mask) { return mask >> t & 1; }
@@ -121,7 +120,7 @@ walk move_of(const lk_shape *shape)
     return w;
 }
 
-/* `from` and `to`: where the first elements are, counted from the views' first. */
+/* `from` and `to`: indices of the first elements, relative to the views' first. */
 bool write_move(piece *p, const request &r, walk w, const lki_view *src, int64_t from, const lki_view *dst, int64_t to)
 {
     const int64_t n = walk_size(&w);
@@ -165,7 +164,7 @@ bool write_transpose(piece *p, const request &r)
     return write_move(p, r, w, &r.a->src[0], 0, &r.a->dst[0], 0);
 }
 
-/* Steps of the cells that attr slice names in an array of `whole`; returns where the first is. */
+/* Steps of the cells that attr slice selects in an array of `whole`; returns the index of the first. */
 int64_t slice_steps(const lki_args *a, const lk_shape *whole, int64_t *step)
 {
     int64_t at = 0;
@@ -210,7 +209,7 @@ bool write_range(piece *p, const request &r)
     return n == 0 || add_call(p, r, SMALL_RANGE, &r.a->dst[0], n, n);
 }
 
-/* Entries `first`.. of the middle axis of `whole`, [outer, mid, inner], are all of the part's; `take`: the part is dst. */
+/* Entries `first`.. of the middle axis of `whole`, [outer, mid, inner], are all entries of the part; `take`: the part is dst. */
 bool write_stretch(piece *p, const request &r, const lki_view *whole, const lki_view *part, lki_extent e, int64_t first,
                    int64_t count, bool take)
 {
@@ -290,14 +289,15 @@ bool write_squares(piece *p, const request &r)
     return write_teams(p, r, size_of(&r.a->dst[0]), size_of(&r.a->src[0]), SMALL_ROW);
 }
 
-/* Of float rows. */
+/* For rows of floats. */
 bool write_argmax(piece *p, const request &r)
 {
     const lki_extent e = lki_reduced(r.a);
     return is_one_of(r.type, F32_F64) && e.inner == 1 && write_teams(p, r, e.outer, e.mid, SMALL_CLASSES);
 }
 
-/* Bounds of lanes as each * s - before, cut off at 0 and at the last, where they are: those of rows that lanes share evenly. */
+/* True if the bounds of lanes are each * s - before, limited to 0 and the last bound: those of rows that are divided evenly between
+ * lanes. */
 bool are_regular(const uint16_t *bound, int lanes, int32_t *each, int32_t *before)
 {
     int32_t longest = 0, first = 0;
@@ -312,7 +312,7 @@ bool are_regular(const uint16_t *bound, int lanes, int32_t *each, int32_t *befor
     return longest > 0;
 }
 
-/* A sum by `lanes` lanes: of columns of `mid` entries, lane s from entry p->pool[s] on. Their bounds stay in the pool only where
+/* A sum by `lanes` lanes: of columns of `mid` entries, lane s from entry p->pool[s] on. Their bounds are put in the pool only if
  * they are not regular. */
 bool write_lanes(piece *p, const request &r, small_kind kind, lki_extent e, int lanes, int64_t results, int64_t threads)
 {
@@ -330,7 +330,7 @@ bool write_lanes(piece *p, const request &r, small_kind kind, lki_extent e, int 
     return true;
 }
 
-/* CHAIN and LANES where no lane is cut (sums.h). */
+/* CHAIN, and LANES if no lane is divided (sums.h). */
 bool write_chains(piece *p, const request &r, const lki_lanes *by, int64_t entry)
 {
     const lki_args  *a = r.a;
@@ -354,7 +354,7 @@ bool write_sum(piece *p, const request &r)
     return e.inner == 1 && !by ? write_teams(p, r, e.outer, e.mid, SMALL_ROW) : write_chains(p, r, by, entry);
 }
 
-/* Each lane's sum, added to the lane's entry; without lanes all of it, to the entry of lane num.a. */
+/* Each lane's sum, added to the lane's entry; without lanes the whole sum, added to the entry of lane num.a. */
 bool write_lane_add(piece *p, const request &r)
 {
     const lki_args  *a = r.a;
@@ -438,10 +438,10 @@ struct writer {
     small_program   program;
     const lki_args *a;       /* of the first call: where to launch */
     int             stage;   /* threads used since the last wait */
-    int             threads; /* of the stage that uses most */
-    bool            faults;  /* a call since then may tell one */
+    int             threads; /* of the stage that uses the most */
+    bool            faults;  /* a call since then may report a fault */
     enum { MOST = 160 };
-    int     reads, writes; /* since then; more than MOST: everything waits */
+    int     reads, writes; /* since then; more than MOST: the next instruction waits in any case */
     stretch read[MOST], written[MOST];
 };
 
@@ -485,7 +485,8 @@ void end_program(writer *w)
     begin_stage(w);
 }
 
-/* Where these numbers are in the pool, put there if they are not: calls of a step have the same lanes, mostly. -1: no room. */
+/* The index of these numbers in the pool; they are added if they are not there: calls of a step mostly have the same lanes. -1: the
+ * pool is full. */
 int pool_at(small_program *p, const piece &of)
 {
     const size_t bytes = (size_t)of.pooled * sizeof *of.pool;

@@ -1,12 +1,13 @@
-/* The end of a classifier as one launch (group_rows.h): a dense layer whose product lies there in pieces, logits, cross-entropy,
+/* The end of a classifier as one launch (group_rows.h): a dense layer whose product is in scratch in pieces, logits, cross-entropy,
  * and back to the gradient of the dense layer.
  *
- *     warps 0 to n / 32 - 1   a thread per element of the dense layer: adds its pieces, and in the end makes the element's gradient
+ *     warps 0 to n / 32 - 1   a thread per element of the dense layer: adds its pieces, and in the end computes the element's
+ *                             gradient
  *     the last warp           in between, a lane per class: the logit, its part of the loss, its gradient
- *     others                  help to bring weights
+ *     others                  help to load weights
  *
- * A row takes its way alone, most of it in one warp, so its time is that of one thing after the other: nothing is looked up on the
- * way, code is short, blocks wait twice, and what nobody waits for is done last. Bits are those of the calls alone. */
+ * Each row is processed by one block, most of it by one warp, so latency, not throughput, decides: there are no table lookups, code
+ * is short, blocks wait twice, and results that nothing waits for are written last. Bits are those of the separate calls. */
 #ifndef LKI_KERNEL_GPU_GROUP_GROUP_HEAD_H
 #define LKI_KERNEL_GPU_GROUP_GROUP_HEAD_H
 
@@ -25,15 +26,15 @@ struct row_head {
     const float       *weights; /* [n][classes] */
     int                n, classes;
     division<uint32_t> by_classes;
-    bool               relu, masks;       /* masks: no gradient where relu gave 0 */
+    bool               relu, masks;       /* masks: no gradient if relu returned 0 */
     const float       *bias, *logit_bias; /* or NULL */
-    const float       *scale;             /* of the gradient: one number per row */
+    const float       *scale;             /* for the gradient: one number per row */
     labels             label_of;
     int               *stop, fault[2]; /* of the loss, and of its gradient */
     float             *hidden, *logits, *loss, *d_logits, *d_hidden;
 
-    /* In shared memory: the row of the dense layer, the logits' gradient, and weights by classes. A pitch of 4 more than a multiple
-     * of 8: quads of different classes lie in different banks. */
+    /* In shared memory: the row of the dense layer, the logits' gradient, and weights by classes. The pitch is a multiple of 8 plus
+     * 4: so quads of different classes are in different banks. */
     __host__ __device__ int pitch() const { return n + 4; }
     int                     threads() const { return n + 32 < HEAD_THREADS ? (int)HEAD_THREADS : n + 32; }
     size_t                  bytes() const { return (size_t)(n + HEAD_CLASSES + classes * pitch()) * sizeof(float); }
@@ -44,10 +45,10 @@ static inline bool head_fits(int64_t n, int64_t pieces, int64_t run, int64_t cla
     return pieces <= HEAD_PIECES && (run == 4 || run == 8) && n % 32 == 0 && n <= HEAD_WIDTH && classes <= HEAD_CLASSES;
 }
 
-struct head_pieces { /* of one element, all on their way together */
+struct head_pieces { /* of one element, all loaded at the same time */
     float v[HEAD_PIECES];
 
-    /* Four at a time; behind the last: -0, which changes nothing. */
+    /* Four at a time; after the last: -0, which changes nothing. */
     __device__ void read(const float *from, int apart, int count)
     {
         LKI_UNROLL(8)
@@ -71,7 +72,7 @@ struct head_pieces { /* of one element, all on their way together */
     }
 };
 
-/* Weights, as they lie, to where they lie by classes. */
+/* Copy weights, reordered by classes. */
 __device__ inline void bring_weights(const row_head &h, float *to)
 {
     LKI_UNROLL(1)
@@ -83,7 +84,7 @@ __device__ inline void bring_weights(const row_head &h, float *to)
     copies_end();
 }
 
-/* x times a class's weights: one chain. A step's operands are on their way while the one before is added. */
+/* x times a class's weights: one chain. A step's operands are loaded while the previous ones are added. */
 __device__ inline float logit_of(const float *x, const float *weights, int n)
 {
     float4     a[2][HEAD_STEP / 4], b[2][HEAD_STEP / 4];

@@ -1,10 +1,10 @@
-/* Programs of calls along rows, and the kernel that carries them out (group_rows.h).
+/* Programs of calls along rows, and the kernel that executes them (group_rows.h).
  *
  * Invariants
- * 1. Whether a call may be a member follows from shapes, types and attributes alone. What does not fit into a program begins one of
- *    its own; a single call always fits.
- * 2. A block reads what other blocks wrote nowhere: rows of a program need nothing but rows of the same number, weights, and what
- *    was there before. */
+ *  1. Whether a call may be a member depends on shapes, types and attributes only. A call that does not fit into a program begins a
+ *     new one; a single call always fits.
+ *  2. A block never reads what other blocks wrote: a row of a program only needs rows of the same number, weights, and data from
+ *     before the launch. */
 #include "kernel/gpu/group/group_head.h"
 #include "kernel/gpu/group/group_rows.h"
 
@@ -17,25 +17,25 @@ enum { THREADS = 256, ARRIVALS = 10, NOWHERE = 0xffff, RUN = 8, BLOCKS = 132 * 4
 
 typedef enum row_kind { ROW_SUM, ROW_PRODUCT, ROW_XENT, ROW_XENT_GRAD } row_kind;
 
-/* Where things lie in shared memory: floats from its beginning. */
+/* Offsets in shared memory: in floats, from its beginning. */
 struct row_call {
-    uint8_t      kind, waits; /* for the calls before it */
+    uint8_t      kind, waits; /* it waits for the calls before it */
     uint8_t      relu, labels, ignores;
     uint8_t      warp; /* of cross-entropy: a team is half of one */
     uint16_t     n, K; /* results of a row; terms, or pieces */
     uint16_t     run;
-    uint16_t     at;          /* its row */
+    uint16_t     at;          /* offset of its row */
     uint16_t     left, right; /* operands */
     uint16_t     by_k, by_n;  /* of the right one */
     uint16_t     bias, mask;  /* or NOWHERE */
     float       *dst;
-    const float *scale; /* of the gradient: one number per row */
+    const float *scale; /* for the gradient: one number per row */
     const void  *from;  /* pieces, or labels */
     int          fault;
     int64_t      ignored;
 };
 
-struct row_arrival { /* `count` floats; of each row its own, or the same for all */
+struct row_arrival { /* `count` floats; one array per row, or the same for all */
     const float *from;
     uint16_t     at, count;
     bool         own, wide; /* 16 bytes at a time */
@@ -52,7 +52,7 @@ static_assert(sizeof(row_program) <= 1024 && sizeof(row_program) % 4 == 0, "a wo
 
 /* ---- on the card ---- */
 
-/* The argument, as words in the card's memory: read by the bank of constants it is waited for line by line. */
+/* The argument, as words in the card's memory: reads of constant memory would wait for it line by line. */
 __device__ inline const uint32_t *words_of(const row_program &p)
 {
     const uint32_t *words = (const uint32_t *)(const void *)&p;
@@ -62,7 +62,7 @@ __device__ inline const uint32_t *words_of(const row_program &p)
     return words;
 }
 
-/* A warp has an arrival. What is the same for all rows comes with a block's first. */
+/* A warp loads an array. Arrays that are the same for all rows are loaded with a block's first row. */
 __device__ inline void bring(const row_program &p, float *room, int row, bool first)
 {
     LKI_UNROLL(1)
@@ -79,7 +79,7 @@ __device__ inline void bring(const row_program &p, float *room, int row, bool fi
     }
 }
 
-/* A sum becomes result n of the row. */
+/* The sum of result n of the row. */
 __device__ inline void end_sum(const row_call &c, float *room, int row, float sum, int n)
 {
     if (c.bias != NOWHERE) sum = sum + room[c.bias + n];
@@ -89,7 +89,7 @@ __device__ inline void end_sum(const row_call &c, float *room, int row, float su
     c.dst[(int64_t)row * c.n + n] = sum;
 }
 
-/* Runs of pieces, each by a thread of its own; TURNS of them are on their way at once, and while other things are brought. */
+/* Runs of pieces, each summed by one thread; TURNS of them are loaded at once, and while other things are loaded. */
 struct runs_of_pieces {
     enum { TURNS = 2 };
     float v[TURNS][RUN];
@@ -160,7 +160,7 @@ __device__ inline void do_product(const row_call &c, float *room, int row)
     }
 }
 
-/* A program's row lies alone in shared memory: it is row 0 there. */
+/* A program's row is alone in shared memory: it is row 0 there. */
 __device__ inline void do_xent(const row_program &p, const row_call &c, float *room, int row)
 {
     if ((int)threadIdx.x / 32 != c.warp) return;
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(THREADS) row_kernel(const LKI_CONSTANT row_pro
 
 /* ---- programs ---- */
 
-/* One call, before it has a place. */
+/* A call before its offsets are assigned. */
 struct wish {
     row_call     c;
     int64_t      rows;
@@ -286,7 +286,7 @@ uint16_t take_room(writer *w, int64_t floats)
     return (uint16_t)at;
 }
 
-/* Where an operand lies: the row of a call before, or something that arrives. */
+/* The offset of an operand: the row of an earlier call, or an array that is loaded. */
 uint16_t place_of(writer *w, const float *from, int count, bool own)
 {
     row_program *p = &w->program;
@@ -301,7 +301,7 @@ uint16_t place_of(writer *w, const float *from, int count, bool own)
     return at;
 }
 
-/* Does the call read what another wrote since the last wait? Calls between two waits write different rows. */
+/* True if the call reads what another wrote since the last wait. Calls between two waits write different rows. */
 bool must_wait(const row_program *p, const wish &w)
 {
     for (int i = p->count - 1; i >= 0; i--) {
@@ -331,7 +331,7 @@ bool add_call(writer *to, wish w)
     return !next.full;
 }
 
-/* Is it the end of a classifier, with operands where head_kernel wants them? */
+/* True if the program is the end of a classifier, with operands as head_kernel needs them. */
 bool head_of(const row_program &p, row_head *out)
 {
     const row_call &sum = p.at[0], &logits = p.at[1], &loss = p.at[2], &grad = p.at[3], &back = p.at[4];

@@ -1,12 +1,13 @@
-/* Instructions of small calls, carried out by one thread block (group_small.h).
+/* Instructions of small calls, executed by one thread block (group_small.h).
  *
  * Invariants
- * 1. Results are read back by later instructions through plain loads of global memory, behind a barrier of the block.
- * 2. All threads of a warp come to an instruction's shuffles, or none: work is handed out by whole warps.
- * 3. What takes many registers or much code is a function of its own, not one copy for each type and operand.
- * 4. There are four kernels (small_set). A kernel's code is fetched while it runs, from the card's memory at worst, and a jump to
- *    code that is not there yet costs as much as a load. Most programs of training steps need a twentieth of all the code, or a
- *    tenth: there are kernels of these parts alone, made of the same functions and expressions, so bits are the same. */
+ *  1. Later instructions read results back through plain loads of global memory, after a barrier of the block.
+ *  2. All threads of a warp execute an instruction's shuffles, or none: work is assigned to whole warps.
+ *  3. Code that takes many registers or is long is in separate functions, without a copy for each type and operand.
+ *  4. There are four kernels (small_set). A kernel's code is fetched while it runs, in the worst case from the card's memory, and a
+ *     jump to code that is not loaded costs as much as a load from memory. Most programs of training steps need a twentieth of the
+ *     whole code, or a tenth: there are kernels of these parts alone, made of the same functions and expressions, so bits are the
+ *     same. */
 #include "kernel/gpu/base/arithmetic.h"
 #include "kernel/gpu/base/each.h"
 #include "kernel/gpu/base/element.h"
@@ -31,7 +32,7 @@ using namespace lki_gpu;
 typedef enum small_set {
     PLAIN_SET,  /* of f32 sums over rows, and the element-wise slots of is_plain(); moves and fills of four bytes; increments */
     ROWS_SET,   /* and rows of f32: FOLD, cross-entropy */
-    COUNTS_SET, /* and what metrics count by: argmax of f32, comparisons of f32, i64 and bytes, sums of lanes */
+    COUNTS_SET, /* ... and what metrics count with: argmax of f32, comparisons of f32, i64 and bytes, sums of lanes */
     WHOLE_SET
 } small_set;
 
@@ -41,7 +42,7 @@ __host__ __device__ constexpr bool is_plain(int slot)
            slot == LKI_K_relu || slot == LKI_K_relu_grad;
 }
 
-/* ---- element-wise slots: what becomes of one element (or two) ---- */
+/* ---- element-wise slots, for one element (or two) ---- */
 
 /* clang-format off */
 #define NUMBER a
@@ -137,7 +138,7 @@ LKI_APART __device__ i64 number(int slot, i64 x, i64 y, double a, double b, faul
 {
     return integer<i64, u64>(slot, x, y, a, b, fail);
 }
-__device__ inline u8 number(int, u8 x, u8, double, double, fault) { return x; } /* of bytes there is truth alone */
+__device__ inline u8 number(int, u8 x, u8, double, double, fault) { return x; } /* for bytes there are only comparisons and logic */
 
 __device__ inline bool                       finite(f32 x) { return isfinite(x) != 0; }
 __device__ inline bool                       finite(f64 x) { return isfinite(x) != 0; }
@@ -200,7 +201,7 @@ template <typename T> __device__ inline T operand(const small_call &c, const sma
 template <typename T> __device__ inline void do_each(const small_program &p, const small_call &c, int t, int threads)
 {
     const bool checks =
-        sizeof(T) >= 4 && (T)0.5 == 0; /* of integers, two slots tell a fault; the others, and floats, have numbers */
+        sizeof(T) >= 4 && (T)0.5 == 0; /* for integers two slots can report a fault; the others, and floats, use number() */
     const bool  tells = checks && (c.slot == LKI_K_floordiv || c.slot == LKI_K_mod);
     const fault fail = {(int *)p.stop, tells ? c.each.fault : 0};
     LKI_UNROLL(1)
@@ -302,7 +303,7 @@ template <typename T> __device__ inline void do_range(const small_call &c, int t
         ((T *)c.dst)[i] = (T)i;
 }
 
-/* What only moves bits goes by the size of an element. */
+/* Slots that only move bits: by the size of an element. */
 template <typename T> __device__ inline void do_bits(const small_call &c, int t, int threads)
 {
     if (c.kind == SMALL_WHERE) do_where<T>(c, t, threads);
@@ -416,7 +417,7 @@ __device__ inline void do_teams(const small_program &p, const small_call &c, int
 
 /* ---- sums over rows: two lanes a thread, the tree over lanes within a warp ---- */
 
-/* Where lane s begins. Lanes are regular, mostly: threads reading different words of the pool wait for each other. */
+/* Where lane s begins. Lanes are mostly regular; threads that read different words of the pool would wait for each other. */
 __device__ inline int lane_begin(const small_program &p, const small_call &c, int s)
 {
     if (!c.sum.each) return p.pool[c.sum.bound + s];
@@ -424,8 +425,8 @@ __device__ inline int lane_begin(const small_program &p, const small_call &c, in
     return row < 0 ? 0 : row > (int)c.sum.mid ? (int)c.sum.mid : row;
 }
 
-/* Rows from..end-1 of a column, those before `to` in one chain, the others in a second: both chains, added up. Eight rows are on
- * their way at once. */
+/* Rows from..end-1 of a column, those before `to` in one chain, the others in a second: both chains, added up. Eight rows are
+ * loaded at once. */
 template <typename T> __device__ inline T two_chains(const small_call &c, int64_t column, int from, int to, int end)
 {
     enum { AHEAD = 8 };
@@ -451,7 +452,7 @@ template <typename T> __device__ inline T two_chains(const small_call &c, int64_
 template <typename T> __device__ inline void do_chains(const small_program &p, const small_call &c, int t, int threads)
 {
     const int lanes = c.sum.lanes, width = lanes > 1 ? lanes / 2 : 1;
-    const int shift = __ffs(width) - 1, all = whole_warps(c.count * width); /* a power of two, as the tree wants it */
+    const int shift = __ffs(width) - 1, all = whole_warps(c.count * width); /* a power of two, as the tree needs it */
     LKI_UNROLL(1)
     for (int i = t; i < all; i += threads) {
         const int result = i >> shift, pair = i & (width - 1);

@@ -1,13 +1,13 @@
-/* Small calls as instructions of one kernel, which a single thread block carries out one after the other.
+/* Small calls as instructions of one kernel, which a single thread block executes one after the other.
  *
- * A call becomes one instruction, or a few (concat: one per part). Instructions that need nothing of each other run at the same
- * time, on different threads: each begins at a thread of its own, and one that needs what others made, or writes what they read,
- * waits for them. group.cu writes instructions, group_small.cu carries them out.
+ * A call becomes one instruction, or a few (concat: one per part). Independent instructions run at the same time, on different
+ * threads: each has its own first thread. An instruction that reads results of earlier ones, or writes what they read, waits for
+ * them. group.cu writes instructions, group_small.cu executes them.
  *
  * Invariants
- * 1. Instructions go by the definitions the kernels of single calls go by (expressions.inc, element.h, rows.h, fold.h), so bits are
- *    the same.
- * 2. A program fits in 4 KB, what every version of CUDA takes as an argument. */
+ *  1. Instructions use the same definitions as the kernels of single calls (expressions.inc, element.h, rows.h, fold.h), so bits
+ *     are the same.
+ *  2. A program fits in 4 KB, the size that every version of CUDA allows for an argument. */
 #ifndef LKI_KERNEL_GPU_GROUP_GROUP_SMALL_H
 #define LKI_KERNEL_GPU_GROUP_GROUP_SMALL_H
 
@@ -18,15 +18,15 @@ namespace lki_gpu
 
 enum {
     SMALL_THREADS = 1024,  /* of a block, at most; a power of two */
-    SMALL_ELEMENTS = 4096, /* results of a call: indices are exact so far (small_axes) */
+    SMALL_ELEMENTS = 4096, /* results of a call: indices are exact up to here (small_axes) */
     SMALL_AXES = 3,
     SMALL_MOST = 36,  /* instructions */
     SMALL_POOL = 272, /* numbers of 16 bits: bounds of lanes, schedules */
 
-    /* Beyond these a launch of its own is as fast. */
+    /* Beyond these a separate launch is as fast. */
     SMALL_ROWS = 128,     /* of softmax, cross-entropy, FOLD */
     SMALL_ROW = 512,      /* elements of such a row of FOLD */
-    SMALL_CLASSES = 64,   /* and of the others */
+    SMALL_CLASSES = 64,   /* ... of the others */
     SMALL_SUMMED = 16384, /* elements of a sum's operand */
     SMALL_CHAIN = 32,     /* rows of a lane */
     SMALL_CHAINS = 2048   /* pairs of lanes, of all results */
@@ -41,7 +41,7 @@ typedef enum small_kind {
     SMALL_RANGE,
     SMALL_TEAM, /* a half warp per row: softmax and its like, cross-entropy, FOLD, argmax */
     SMALL_CHAIN_SUM,
-    SMALL_LANE_SUM, /* of each lane alone, added to what is there */
+    SMALL_LANE_SUM, /* of each lane separately, added to what is stored */
     SMALL_SCHEDULE,
     SMALL_INCREMENT
 } small_kind;
@@ -50,11 +50,11 @@ struct small_call {
     uint8_t  kind, slot, type, to; /* type: of src[0], and of the call; to: of dst[0] */
     uint8_t  axes;                 /* of dst, neighbours merged; at least 1 */
     uint8_t  operands;
-    uint8_t  waits;               /* for all instructions before it */
+    uint8_t  waits;               /* waits for all instructions before it */
     uint8_t  stops;               /* does nothing after a fault */
     uint16_t count;               /* elements of dst; rows; results of sums */
     uint16_t first;               /* the thread of its first element */
-    uint16_t dim[SMALL_AXES - 1]; /* sizes of axes 1 and 2, and what to multiply by instead of dividing */
+    uint16_t dim[SMALL_AXES - 1]; /* sizes of axes 1 and 2, and factors that replace divisions by them */
     uint32_t factor[SMALL_AXES - 1];
     void    *dst;
     union {
@@ -62,7 +62,7 @@ struct small_call {
             const void *src[3];
             union {
                 double num[2];
-                int    fault; /* the code of one that checks */
+                int    fault; /* the code of a call that checks indices */
             };
             int16_t step[3][SMALL_AXES]; /* of each operand along each axis, in elements */
         } each;                          /* also cast and where */
@@ -79,15 +79,15 @@ struct small_call {
             uint8_t     ignores, labels;
         } team;
         struct {
-            const void *x, *y; /* y: 0 counts where it is not > 0; may be NULL */
+            const void *x, *y; /* y: where it is not > 0, 0 is summed; may be NULL */
             uint32_t    mid, inner;
-            uint16_t    lanes, bound; /* bound: where in the pool the lanes + 1 bounds begin, if each is 0 */
+            uint16_t    lanes, bound; /* bound: index in the pool of the lanes + 1 bounds, if each is 0 */
             int32_t     each, before; /* lane s begins at row each * s - before, or where mid begins or ends */
         } sum;                        /* both kinds */
         struct {
             const int64_t *t;
             int32_t        form, count;
-            uint16_t       numbers; /* in the pool */
+            uint16_t       numbers; /* index in the pool */
         } schedule;
     };
 };
@@ -101,7 +101,7 @@ struct small_program {
 
 static_assert(sizeof(small_call) == 96 && sizeof(small_program) <= 4080 && LKI_SLOT_COUNT <= 256, "an argument");
 
-/* Carry it out, on the stream of this call; threads: a power of two, at most SMALL_THREADS, and at least a warp. */
+/* Execute it, on the stream of this call; threads: a power of two, at most SMALL_THREADS, and at least a warp. */
 void start_small(const lki_args *a, const small_program &p, int threads);
 
 } // namespace lki_gpu

@@ -1,5 +1,5 @@
-/* Concat of many small operands, as the losses of steps that are read together: one launch, where a move for each would take longer
- * to launch than to do. Their addresses travel with it. */
+/* Concat of many small operands, such as the losses of steps that are read together: one launch, while separate moves would take
+ * longer to launch than to run. The addresses are arguments of the launch. */
 #include "kernel/axes.h"
 #include "kernel/gpu/base/index.h"
 #include "kernel/gpu/move/strided.h"
@@ -19,7 +19,7 @@ template <typename T> struct parts {
     T       *to;
 };
 
-/* The part an element is of: the first that ends behind it. */
+/* The part that contains an element: the first one that ends after it. */
 template <typename T> __global__ void __launch_bounds__(BLOCK) concat_kernel(const LKI_CONSTANT parts<T> p)
 {
     const int i = (int)(blockIdx.x * BLOCK + threadIdx.x);

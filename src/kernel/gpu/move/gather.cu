@@ -1,5 +1,5 @@
-/* Rows by index: gather, one-hot, and ids of each row's own. x is [outer, entries, inner], and a row of the result is an entry of
- * it, moved in units of up to 16 bytes. The gradients, which sort ids first, are in gather_grad.cu. */
+/* Rows by index: gather, one-hot, and gather with separate ids per row. x is [outer, entries, inner], and a row of the result is an
+ * entry of it, moved in units of up to 16 bytes. The gradients, which sort ids first, are in gather_grad.cu. */
 #include "kernel/axes.h"
 #include "kernel/gpu/move/gather.h"
 
@@ -73,7 +73,7 @@ void row_gather(const lki_args *a)
     pick_rows(a, {x.mid, x.inner, i.inner, true});
 }
 
-/* ---- one-hot: an id out of range is a row of off ---- */
+/* ---- one-hot: an id out of range gives a row of `off` ---- */
 
 template <typename T, typename I> struct marker {
     T              *y, on, off;

@@ -1,8 +1,8 @@
-/* Gradients of gather: the rows of dy that came from one entry of x are summed, in the order of ids.
+/* Gradients of gather: the rows of dy that were read from one entry of x are summed, in the order of ids.
  *
  * Positions of ids are sorted by entry first (radix sort, stable, integers only), so that those of one entry are neighbours, in
- * order. Then dst is zeroed, and one thread per column of each entry that occurs walks its positions. Work grows with ids and
- * with dst, not with their product. Ids of each row's own are ids into all rows' entries.
+ * order. Then dst is zeroed, and one thread per column of each entry that occurs walks its positions. The work grows with ids and
+ * with dst, not with their product. Separate ids per row are ids into the entries of all rows.
  *
  * The sort, four bits at a time: a tile is EACH positions of THREADS threads, thread after thread; a tile's positions with one
  * digit stay together, in order.
@@ -11,7 +11,7 @@
  *     start     one block: where the first of each digit and tile goes; digits first, then tiles
  *     place     one block per tile: moves positions there. A single tile needs no count and start: all digits in one launch
  *
- * Positions outside of the lanes, and ids out of range (a fault), are not summed: they sort behind all entries. */
+ * Positions outside of the lanes, and ids out of range (a fault), are not summed: they are sorted after all entries. */
 #include "kernel/axes.h"
 #include "kernel/gpu/move/gather.h"
 
@@ -22,14 +22,14 @@ namespace
 
 enum { THREADS = 256, DIGITS = 16, BITS = 4, EACH = 8, TILE = THREADS * EACH };
 
-/* ---- which entry a position names ---- */
+/* ---- the entry of a position ---- */
 
 struct names {
     ids     id;
     fault   bad;
     int64_t count;    /* positions */
-    int64_t each;     /* of one row, where ids are each row's own; else 0 */
-    int64_t entries;  /* that an id may name */
+    int64_t each;     /* of one row, with separate ids per row; else 0 */
+    int64_t entries;  /* that an id may select */
     int64_t all;      /* entries of all rows */
     int64_t from, to; /* positions of the lanes */
 
@@ -61,7 +61,7 @@ tiles tiles_of(int64_t ids, int64_t all)
     return t;
 }
 
-/* Sums of what is before each of the block's numbers; `room` has one place per thread. */
+/* The sum of the numbers of the threads before this one; `room` has one place per thread. */
 __device__ int64_t before_me(int64_t *room, int64_t mine)
 {
     const int t = (int)threadIdx.x;
@@ -80,7 +80,7 @@ __device__ int64_t before_me(int64_t *room, int64_t mine)
 
 __device__ int digit_of(const names &n, int64_t p, int pass) { return (int)(n(p) >> (pass * BITS) & (DIGITS - 1)); }
 
-/* order NULL: the positions as they are. */
+/* order NULL: positions are in their original order. */
 __device__ int64_t position(const int64_t *order, int64_t i) { return order ? order[i] : i; }
 
 __global__ void count_kernel(names n, tiles t, int pass, const int64_t *order, int64_t *counts)
@@ -118,16 +118,16 @@ __global__ void start_kernel(int64_t count, int64_t *counts)
 __device__ void place_tile(const names &n, const tiles &t, int pass, const int64_t *order, int64_t *sorted, const int64_t *starts)
 {
     __shared__ int64_t room[THREADS];
-    __shared__ int     found[DIGITS * THREADS]; /* [digit][thread]: first how many, then how many are before them in the tile */
+    __shared__ int     found[DIGITS * THREADS]; /* [digit][thread]: first how many; later how many are before them in the tile */
     __shared__ int     first[DIGITS];
     const int64_t      begin = least<int64_t>(n.count, (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH),
                   end = least<int64_t>(n.count, begin + EACH);
     for (int d = 0; d < DIGITS; d++)
         found[d * THREADS + threadIdx.x] = 0;
-    for (int64_t i = begin; i < end; i++) /* this thread's own places alone */
+    for (int64_t i = begin; i < end; i++) /* only this thread's places */
         found[digit_of(n, position(order, i), pass) * THREADS + threadIdx.x]++;
     __syncthreads();
-    int *row = found + threadIdx.x * DIGITS, mine = 0; /* as many places of the whole list, which runs digit by digit */
+    int *row = found + threadIdx.x * DIGITS, mine = 0; /* equally many places of the whole list, which is ordered by digit */
     for (int k = 0; k < DIGITS; k++)
         mine += row[k];
     int at = (int)before_me(room, mine);
@@ -189,13 +189,13 @@ template <typename T> struct zero {
     __device__ void operator()(int64_t i) const { y[i] = 0; }
 };
 
-/* Lane sums up the tree, where only lanes with rows are pushed: a half without any is left out. */
+/* Lane sums up the tree; only lanes with rows are pushed, so a half without any is left out. */
 template <typename T> struct sparse_tree {
     enum { LEVELS = 6 }; /* 64 lanes */
     T        waits[LEVELS];
     unsigned waiting;
 
-    /* Nothing that ends below `level` gets another half: add it up. */
+    /* No more halves will come below `level`: add up the open sums there. */
     __device__ T close(T sum, int level)
     {
         LKI_UNROLLED
@@ -206,10 +206,10 @@ template <typename T> struct sparse_tree {
             }
         return sum;
     }
-    /* The sum of lanes up to `lane` is done; the next with rows is `next`. */
+    /* The sum of lanes up to `lane` is complete; the next lane with rows is `next`. */
     __device__ void push(int lane, int next, T sum)
     {
-        const int level = 31 - __clz(lane ^ next); /* where their ways meet */
+        const int level = 31 - __clz(lane ^ next); /* the level at which they meet in the tree */
         sum = close(sum, level);
         LKI_UNROLLED
         for (int l = 0; l < LEVELS; l++)
@@ -224,7 +224,7 @@ template <typename T, typename I> struct adder {
     const int64_t *order;
     names          n;
     division<I>    inner, count; /* columns; positions */
-    int64_t        entry;        /* positions that one bound counts */
+    int64_t        entry;        /* positions per entry that a bound counts */
     lanes          lane;
 
     __device__ int lane_of(int64_t p, int s) const
@@ -245,7 +245,7 @@ template <typename T, typename I> struct adder {
         tree.waiting = 0;
         for (bool more = true; more;) {
             LKI_UNROLLED
-            for (int k = 0; k < AHEAD; k++) { /* loads do not wait for sums */
+            for (int k = 0; k < AHEAD; k++) { /* loads are independent of sums */
                 p[k] = i + k < n.count ? order[i + k] : -1;
                 value[k] = p[k] >= 0 ? column[p[k] * (int64_t)inner.d] : 0;
                 if (p[k] >= 0 && n(p[k]) != e) p[k] = -1;
@@ -267,7 +267,7 @@ template <typename T, typename I> struct adder {
         return tree.close(sum, sparse_tree<T>::LEVELS);
     }
 
-    /* (outer index, sorted place, column): the first place of an entry sums all of them. */
+    /* (outer index, sorted place, column): the thread at the first place of an entry sums all of them. */
     __device__ void operator()(int64_t k) const
     {
         I             outer = (I)k;

@@ -1,6 +1,6 @@
-/* Moves: copy, fill, range, broadcast, transpose, slice, concat and their inverses. Bits are moved as they are, by element size.
- * Whole arrays go in units of 16 bytes where addresses allow; everything else is a strided move (strided.h). Operands and results
- * never overlap. */
+/* Moves: copy, fill, range, broadcast, transpose, slice, concat and their inverses. Bits are moved unchanged, by element size.
+ * Whole arrays are moved in units of 16 bytes if addresses allow it; everything else is a strided move (strided.h). Operands and
+ * results never overlap. */
 #include "kernel/axes.h"
 #include "kernel/gpu/base/index.h"
 #include "kernel/gpu/move/strided.h"
@@ -10,7 +10,7 @@ using namespace lki_gpu;
 namespace
 {
 
-/* ---- whole arrays: units of 16 bytes first, single elements behind them ---- */
+/* ---- whole arrays: units of 16 bytes first, then single elements ---- */
 
 bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
@@ -41,7 +41,7 @@ template <typename T> void copy_sized(const lki_args *a, const void *x, void *y,
 {
     int64_t        count;
     const units<T> u = units_of<T>(n, aligned(x) && aligned(y), &count);
-    map(a, count, copier<T>{(const T *)x, (T *)y, u}); /* a variable is written by this: not after a fault */
+    map(a, count, copier<T>{(const T *)x, (T *)y, u}); /* this writes a variable: not after a fault */
 }
 
 template <typename T> struct filler {
@@ -136,7 +136,7 @@ void transpose(const lki_args *a)
     move_strided(a, s);
 }
 
-/* Steps of the cells that attr slice names in an array of `whole`; returns where the first is. */
+/* Steps of the cells that attr slice selects in an array of `whole`; returns the index of the first. */
 int64_t slice_steps(const lki_args *a, const lk_shape *whole, int64_t *step)
 {
     int64_t at = 0;
@@ -163,7 +163,7 @@ void unslice(const lki_args *a)
     move_strided(a, s);
 }
 
-/* [outer, mid, inner]: entries `first`.. of the whole array's mid are all of the part's; one of the two is src. */
+/* [outer, mid, inner]: entries `first`.. of the whole array's mid are all entries of the part; one of the two is src. */
 strided stretch(const lki_view *whole, const lki_view *part, lki_extent e, int64_t first, int64_t count, bool take)
 {
     const int     bytes = bytes_of(whole->dtype);

@@ -1,11 +1,11 @@
-/* pad, and its gradient. Each axis says on its own which cell of the plain array fills a cell of the padded one:
+/* pad, and its gradient. Each axis determines separately which cell of the plain array fills a cell of the padded one:
  *
- *     constant     only the inner cells have one
+ *     constant     only the inner cells are filled from a cell
  *     reflect      mirrored at the edge cell, which is not repeated
- *     symmetric    mirrored behind the edge cell, which is
+ *     symmetric    mirrored after the edge cell, which is repeated
  *
  * so that a cell of the plain array fills at most three cells along an axis: one mirrored before the array, itself, one mirrored
- * behind it. The gradient sums those of all axes from +0 in the order they have in memory. */
+ * after it. The gradient sums those of all axes from +0 in the order they have in memory. */
 #include "kernel/gpu/base/index.h"
 #include "kernel/gpu/move/strided.h"
 
@@ -19,7 +19,7 @@ template <typename I> struct axis {
     I           before;
 };
 
-/* Neighbours that are not padded are one axis. */
+/* Neighbouring axes that are not padded are one axis. */
 template <typename I> struct frame {
     int     rank, mode;
     axis<I> axes[LK_MAX_RANK];

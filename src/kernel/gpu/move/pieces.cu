@@ -1,5 +1,6 @@
-/* Copies of several pieces of memory by one launch (device/gpu/backend.h): what a step is given and gives back is often a few small
- * things, each of which would cost as much as a launch. One thread per 16 bytes, or fewer where addresses or sizes want it. */
+/* Copies of several pieces of memory by one launch (device/gpu/backend.h): inputs and results of a step are often a few small
+ * arrays, and a separate copy of each would cost as much as a launch. One thread per 16 bytes, or fewer bytes if addresses or sizes
+ * require it. */
 #include "kernel/gpu/base/gpu.h"
 
 using namespace lki_gpu;

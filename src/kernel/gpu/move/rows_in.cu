@@ -1,5 +1,5 @@
-/* Rows of tables into batches (device/pick.h): all columns in one launch, one thread per 16 bytes that are written, or fewer
- * where sizes and addresses want it. The numbers of a small batch travel with the launch.
+/* Rows of tables into batches (device/pick.h): all columns in one launch, one thread per 16 bytes that are written, or fewer if
+ * sizes and addresses require it. The row numbers of a small batch are arguments of the launch.
  *
  * 8192 rows of 784 bytes as f32: 6.4 MB read, 25.7 MB written. */
 #include "device/cuda/feed.h"
@@ -13,7 +13,7 @@ namespace
 
 enum { BLOCK = 256, BLOCKS = 132 * 16 };
 
-/* What a thread moves: so many bytes as they are, or so many bytes that become floats. */
+/* What a thread moves: that many bytes unchanged, or that many bytes converted to floats. */
 typedef enum unit { BYTES_1, BYTES_2, BYTES_4, BYTES_8, BYTES_16, FLOATS_1, FLOATS_4 } unit;
 
 template <typename I> struct column {
@@ -83,7 +83,7 @@ template <typename I> __device__ inline void make_each_float(const gathering<I> 
     }
 }
 
-/* Column blockIdx.y; which unit it is moved by is the same for all of a block. */
+/* Column blockIdx.y; all threads of a block use the same unit. */
 template <typename I> __global__ void __launch_bounds__(BLOCK) gather_kernel(const LKI_CONSTANT gathering<I> g)
 {
     const column<I> &c = g.columns[blockIdx.y];

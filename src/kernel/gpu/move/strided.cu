@@ -1,12 +1,12 @@
-/* Strided moves. First the walk is made as short as it can be: axes of one entry are dropped, neighbours that step alike on both
- * sides are merged, and where the last axis is dense on both sides, elements are moved as units of up to 16 bytes. Then one of
- * two kernels runs:
+/* Strided moves. First the walk is made as short as possible: axes of one entry are dropped, neighbours with matching steps on both
+ * sides are merged, and if the last axis is dense on both sides, elements are moved as units of up to 16 bytes. Then one of two
+ * kernels runs:
  *
  *     carry     one thread per unit, along dst
- *     squares   where dst's last axis is far apart in src and another axis is dense there: through shared memory, so that reads and
- *               writes are both along memory
+ *     squares   if dst's last axis has a large step in src and another axis is dense there: through shared memory, so that reads
+ *               and writes are both contiguous
  *
- * Bits are moved as they are. */
+ * Bits are moved unchanged. */
 #include "kernel/gpu/base/index.h"
 #include "kernel/gpu/move/strided.h"
 
@@ -27,7 +27,7 @@ void collapse(strided &s)
     int rank = 0;
     for (int d = 0; d < s.rank; d++) {
         if (s.dim[d] == 1) continue;
-        const bool merged = rank > 0 && alike(s, rank - 1, d); /* entries rank.. are not read again before d */
+        const bool merged = rank > 0 && alike(s, rank - 1, d); /* entries from `rank` on are not read again before d */
         if (merged) rank--;
         const int64_t dim = merged ? s.dim[rank] * s.dim[d] : s.dim[d];
         s.from[rank] = s.from[d];
@@ -45,7 +45,7 @@ void widen(strided &s)
 {
     const int last = s.rank - 1;
     if (s.from[last] != 1 || s.to[last] != 1) return;
-    int64_t common = s.dim[last]; /* what all numbers are multiples of, is one of this too */
+    int64_t common = s.dim[last]; /* a common factor of all numbers divides this one too */
     for (int d = 0; d < last; d++)
         common |= s.from[d] | s.to[d];
     const int units = together(s.bytes, common, s.src, s.dst);
@@ -143,7 +143,7 @@ template <typename T, typename I> void run_carry(const lki_args *a, const stride
 enum { SIDE = 32, ROWS = 8, LEAST = 8 }; /* axes shorter than LEAST would leave most of a square empty */
 
 template <typename I> struct squares {
-    walk<I> others;        /* all axes but the two; their places are bases */
+    walk<I> others;        /* all axes except the two; their places are bases */
     int64_t along, across; /* sizes: of the axis that is dense in src, and of the one that is dense in dst */
     int64_t from, to;      /* steps: of `across` in src, of `along` in dst */
     int64_t columns, rows; /* squares along and across */
@@ -165,7 +165,7 @@ template <typename T, typename I> __global__ void square_kernel(const T *x, T *y
         if (p0 + j < g.along && q0 + threadIdx.x < g.across) y[(p0 + j) * g.to + q0 + threadIdx.x] = tile[threadIdx.x][j];
 }
 
-/* The axis that is dense in src, where squares are the way; -1 elsewhere. */
+/* The axis that is dense in src, if squares should be used; else -1. */
 int dense_in_src(const strided &s)
 {
     const int last = s.rank - 1;

@@ -1,5 +1,5 @@
-/* Moves between two arrays that are walked side by side, each with strides of its own (strided.cu): broadcast, transpose, slice,
- * concat and their like.
+/* Moves between two arrays that are walked side by side, each with its own strides (strided.cu): broadcast, transpose, slice,
+ * concat and similar.
  *
  * For all indices below dim: dst[sum of index * to] = src[sum of index * from], steps in elements of `bytes`, of any sign; 0
  * repeats. */
@@ -12,7 +12,7 @@ namespace lki_gpu
 {
 
 struct strided {
-    const char *src; /* of the card; where all indices are 0 */
+    const char *src; /* on the card; at index 0 of all axes */
     char       *dst;
     int         bytes; /* of one element: 1, 2, 4, 8 */
     int         rank;  /* may be 0: one element */
@@ -24,7 +24,7 @@ void move_strided(const lki_args *a, strided s);
 /* pad.cu: a part of register_move. */
 void register_pad(lki_kernels *k);
 
-/* concat, if it is one of several operands and small (concat_small.cu): in one launch. */
+/* concat, if it has several operands and is small (concat_small.cu): in one launch. */
 bool concat_small(const lki_args *a);
 
 } // namespace lki_gpu

@@ -2,17 +2,17 @@
  * broadcast; operands may be transposed, or by heads (matrix.h).
  *
  * Order of sums
- *   f64: as kernel.h says, one CHAIN per element, or with lanes one per lane, then the tree.
- *   f32 (tile_block.h): without lanes, parts of PART products, or of half as many (part_of()), and runs of RUN products; parts are
- *   added from left to right, so are runs. With lanes, each lane in parts of ROWS products, added from left to right; lanes up the
- *   tree. The rules look at K, N and the lanes alone: how many rows a product has depends on how many replicas share a batch, and
- *   must not show.
  *
- *   f32 of one right matrix that is thin (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h). The
- *   longest lane of the whole batch decides for all.
+ *     f64     as in kernel.h: one CHAIN per element, or with lanes one per lane, then the tree.
+ *     thin    f32 with one thin right matrix (is_thin()), without lanes; and f32 with lanes of at most SHORT rows: as f64 (thin.h).
+ *             The longest lane of the whole batch decides for all.
+ *     tiles   other f32 (tile_block.h). Without lanes: parts of PART products, or of half as many (part_of()), and runs of RUN
+ *             products; parts are added from left to right, so are runs. With lanes: each lane in parts of ROWS products, added
+ *             from left to right; lanes up the tree. The rules depend on K, N and the lanes only: the number of rows of a product
+ *             depends on how many replicas share a batch, and must not change the bits.
  *
- * Other f32 goes by tiles. Where the tiles of a result are too few for a card, pieces of the sum are spread over blocks and joined
- * by a second kernel; else one block walks through all of them. f64 is for checks, not for speed: a thread per element. */
+ * If a result has too few tiles to keep a card busy, pieces of the sum are computed by several blocks and added up by a second
+ * kernel; else one block computes all of them. f64 is for checks, not for speed: a thread per element. */
 #include "kernel/gpu/group/group_rows.h"
 #include "kernel/gpu/product/thin.h"
 #include "kernel/matrix.h"
@@ -26,7 +26,7 @@ enum { PART = 256, RUN = 1024, ROWS = 512, SHORT = 32, NARROW = 64, LONG = 2048 
 
 /* ---- shapes ---- */
 
-/* Where the matrices of a shape in memory lie, by entry of the leading axes of `out` (as multiplied). The same rule as
+/* Offsets of the matrices of a shape in memory, by entry of the leading axes of `out` (as multiplied). The same rule as
  * lki_matrix_at(). */
 entry_places entry_places_of(const lk_shape *s, int heads, const lk_shape *out)
 {
@@ -85,14 +85,14 @@ product product_of(const lki_args *g)
     return p;
 }
 
-/* ---- who sums what: from shapes and lanes alone ---- */
+/* ---- how the sum is divided: from shapes and lanes alone ---- */
 
 enum how {
     ONE_BLOCK,
     SPLIT,
     TREE,
     DIRECT
-}; /* a block has all pieces of a tile; one piece each; all lanes of a tile; or without tiles */
+}; /* a block has all pieces of a tile; one piece each; all lanes of a tile; or no tiles */
 
 struct plan {
     how    form;
@@ -113,13 +113,13 @@ plan by_tiles(how form, const product &p, const cuts &c)
     const int64_t pieces = c.count(), apart = form == SPLIT ? pieces : 1;
     plan          s = {form, tile_for(p.M, p.N, p.entries * apart), c, 0};
     if (p.K <= SHORT_SUMS && s.tile == TILE_LARGE)
-        s.tile = TILE_MEDIUM; /* most of the time goes into results, and these go straight */
+        s.tile = TILE_MEDIUM; /* most of the time is for writing results, and these are written directly */
     s.time = tile_time(s.tile, p.M, p.N, p.entries * apart) * (double)p.K / (double)lki_max(apart, 1) / PER_NS;
     if (form == SPLIT) s.time += LAUNCH + (double)(pieces * p.M * p.N * p.entries * 8) / BYTES_PER_NS;
     return s;
 }
 
-/* Is a better than b, where both need so much scratch? */
+/* True if a is better than b, given the scratch that both need. */
 bool is_better(const plan &a, const plan &b, const product &p)
 {
     return a.time < b.time && (a.form != SPLIT || a.c.count() * p.M * p.N * p.entries * 4 <= SPLIT_BYTES);
@@ -145,8 +145,8 @@ bool is_direct(const lki_args *g, const product &p)
     return is_thin(p.N, p.K);
 }
 
-/* Narrow results have few tiles: shorter parts, and more of them, keep a card busy. Of long sums there are many anyway, and short
- * ones are one part. */
+/* Narrow results have few tiles: more and shorter parts keep a card busy. Long sums have many parts anyway, and short ones are one
+ * part. */
 int64_t part_of(const product &p) { return p.N <= NARROW && p.K > PART && p.K <= LONG ? PART / 2 : PART; }
 
 plan plan_of(const lki_args *g, const product &p)

@@ -1,8 +1,8 @@
-/* Products that would leave tiles nearly empty, in plain fused multiply-adds: there the way to memory and back is all the time
- * there is, so each block goes it once: it brings what it needs into shared memory and multiplies from there.
+/* Products that would leave tiles nearly empty, in plain fused multiply-adds. Their time is the latency of memory, so each block
+ * waits for memory once: it loads what it needs into shared memory and multiplies from there.
  *
  *     thin      few columns or few k: a thread has four columns of a row, and one CHAIN each
- *     short     a sum over rows in short lanes, with nothing behind it: a thread has 4x4 results, one CHAIN per lane, and the open
+ *     short     a sum over rows in short lanes, with no epilogue: a thread has 4x4 results, one CHAIN per lane, and the open
  *               sums of the tree in registers
  *
  * The same order as kernel.h defines. */
@@ -26,7 +26,7 @@ struct thin_product { /* (m, k) at a[m * a_row + k * a_k], (k, n) at b[k * b_row
 /* THIN_WEIGHTS floats hold all of b, four columns side by side, THIN_ROWS the block's rows of a. */
 template <int BLOCK> __global__ void __launch_bounds__(BLOCK) thin(thin_product p, to_matrix e)
 {
-    __shared__ shared_floats<2 * THIN_WEIGHTS> right; /* columns beyond the last are there too */
+    __shared__ shared_floats<2 * THIN_WEIGHTS> right; /* columns beyond the last are stored too */
     __shared__ shared_floats<THIN_ROWS> left;
     const int64_t                       m = blockIdx.x * (int64_t)p.rows;
     const int                           rows = e.M - m < p.rows ? (int)(e.M - m) : p.rows, N = (int)e.N;
@@ -57,7 +57,7 @@ template <int BLOCK> __global__ void __launch_bounds__(BLOCK) thin(thin_product 
     }
 }
 
-/* Does it fit? N and K tell. */
+/* True if it fits, from N and K. */
 static inline bool is_thin(int64_t N, int64_t K)
 {
     return lki_min(N, K) <= 16 && N * K <= THIN_WEIGHTS && K <= THIN_ROWS / 4 && N * K > 0;
@@ -67,7 +67,8 @@ static inline void launch_thin(const lki_args *g, thin_product p, const to_matri
 {
     p.quads = (int)lki_ceil_div(e.N, 4);
     p.rows = (int)lki_max(1, lki_min(lki_ceil_div(THIN_BLOCK, p.quads), THIN_ROWS / p.K));
-    if (e.M <= 32 * PROCESSORS) p.rows = (int)lki_max(1, lki_min(p.rows, lki_ceil_div(e.M, PROCESSORS))); /* more blocks */
+    /* so that there are more blocks */
+    if (e.M <= 32 * PROCESSORS) p.rows = (int)lki_max(1, lki_min(p.rows, lki_ceil_div(e.M, PROCESSORS)));
     LKI_LAUNCH((thin<THIN_BLOCK>), dim3((unsigned)lki_ceil_div(e.M, p.rows)), dim3(THIN_BLOCK), 0, g, p, e);
 }
 
@@ -77,14 +78,14 @@ struct short_lanes {
     int      bound[MOST_LANES + 1];
     unsigned columns; /* blocks side by side */
 
-    /* Where a lane ends. A loop that reads arguments by a running index waits for each. */
+    /* Where a lane ends. A loop that reads arguments by a running index would wait for each. */
     __device__ int end(int lane) const { return each ? first + (lane + 1) * each : bound[lane + 1]; }
 };
 
 /* SHORT_STEP rows at a time of 4 * WIDTH columns, from c on; what is beyond is 0. */
 template <int WIDTH> __device__ inline void bring_rows(const by_columns &s, int k, int end, int64_t c, float *to)
 {
-    enum { ROWS = THIN_BLOCK / WIDTH }; /* at once */
+    enum { ROWS = THIN_BLOCK / WIDTH }; /* copied at once */
     const int     first = (int)threadIdx.x / WIDTH, q = (int)threadIdx.x % WIDTH * 4, some = c + q < s.rows ? s.there(c + q) : 0;
     const int64_t step = ROWS * s.step;
     const float  *from = some ? s.start(c + q, k + first) : s.data;
@@ -104,7 +105,7 @@ template <int WIDTH> __device__ inline void bring_rows(const by_columns &s, int 
     }
 }
 
-/* ROWS of k, whose factors come from shared memory all at once. */
+/* ROWS of k, whose factors are read from shared memory all at once. */
 template <int ROWS> __device__ inline void add_short(const float *left, const float *right, float (*sum)[4])
 {
     float x[ROWS][4], y[ROWS][4];
@@ -138,7 +139,7 @@ template <int LEVELS, int L = 0> __device__ inline void climb_all(float (*open)[
     }
 }
 
-/* Results whose columns do not come in fours. */
+/* Results whose number of columns is not a multiple of four. */
 __device__ inline void put_slowly(const to_matrix &e, int m, int n, const float *sum)
 {
     LKI_UNROLL
@@ -146,7 +147,7 @@ __device__ inline void put_slowly(const to_matrix &e, int m, int n, const float 
         if (m < e.M && n + j < e.N) e.data[m * e.step + n + j] = sum[j];
 }
 
-/* Short code: at its first run on a multiprocessor each piece of it is waited for as for memory. */
+/* Short code: at its first run on a multiprocessor each piece of code is waited for like memory. */
 template <int LEVELS>
 __global__ void __launch_bounds__(THIN_BLOCK, LEVELS > 3 ? 2 : 3)
     short_sums(by_columns a, by_columns b, to_matrix e, LKI_FIXED short_lanes l)
@@ -156,14 +157,14 @@ __global__ void __launch_bounds__(THIN_BLOCK, LEVELS > 3 ? 2 : 3)
     const int64_t m = blockIdx.x / l.columns * (int64_t)SHORT_M, n = blockIdx.x % l.columns * (int64_t)SHORT_N;
     const int     tm = (int)threadIdx.x / (SHORT_N / 4) * 4, tn = (int)threadIdx.x % (SHORT_N / 4) * 4;
     float         sum[4][4], open[LEVELS][16];
-    int           lane = 0, k = l.first, end = l.end(0), to = k; /* rows before `to` are there */
+    int           lane = 0, k = l.first, end = l.end(0), to = k; /* rows before `to` are loaded */
     LKI_ROLLED
     for (;;) {
         LKI_UNROLL
         for (int q = 0; q < 16; q++)
             sum[q / 4][q % 4] = 0;
         LKI_ROLLED
-        for (; k < end;) { /* a lane, in as many pieces as lie in shared memory at different times */
+        for (; k < end;) { /* a lane, in as many pieces as it takes to load it */
             if (k == to) {
                 __syncthreads();
                 bring_rows<SHORT_M / 4>(a, k, l.last, m, left.at);

@@ -1,12 +1,12 @@
-/* CHAIN along mid of [outer, mid, inner] on a card (kernel.h), uncut: one chain per result, added up in one of two ways:
+/* CHAIN along mid of [outer, mid, inner] on a card (kernel.h), not divided: one chain per result, summed in one of two ways:
  *
- *     direct     a thread reads what it adds. Good where chains are many or short.
- *     staged     for few chains: a block owns 8 columns (32 bytes of f32; up to 32 of shorter chains); its 256 threads bring pieces
- *                of them into shared memory, the next piece being on its way while one thread per column adds up the last.
+ *     direct     a thread reads the elements it adds. Good for many or short chains.
+ *     staged     for few chains: a block owns 8 columns (32 bytes of f32; up to 32 of shorter chains); its 256 threads copy pieces
+ *                of them into shared memory, the next piece while one thread per column sums the last one.
  *
- * Sums over rows go another way (sums.h). An operation is a struct:
+ * Sums over rows are computed differently (sums.h). An operation is a struct:
  *
- *     value, sum                what is read of an element; what accumulates
+ *     value, sum                type of an element as it is read; type of the accumulator
  *     sum   zero() const        where a chain begins
  *     value load(at) const      at: flat index of the element
  *     void  add(sum &, value) const
@@ -78,7 +78,7 @@ template <typename OP> __global__ void __launch_bounds__(CHAIN_BLOCK) chain_stag
     if (adds) op.put(outer * e.inner + column, acc);
 }
 
-/* Columns of a block of chain_staged: more when chains are shorter than its pieces. */
+/* Columns of a block of chain_staged: more if chains are shorter than its pieces. */
 template <typename OP> static int staged_columns_log(lki_extent e)
 {
     const int64_t piece = CHAIN_BLOCK * (CHAIN_STAGE / sizeof(typename OP::value));

@@ -1,8 +1,8 @@
 /* Batch and layer normalisation.
  *
- * Rows of a layer norm are a team's (fold.h). Sums over rows go by lanes, cut in the card's own order (sums.h): of batch
- * normalisation in f64, two at once, so that x is read once. What is left is a map over elements with a number per channel; four
- * neighbours a thread where channels come in fours. dst[0] may be dy. */
+ * Each row of a layer norm is processed by a team (fold.h). Sums over rows are by lanes, divided in the card's order (sums.h): for
+ * batch normalisation in f64, two at once, so that x is read once. The rest is a map over elements with a number per channel; four
+ * neighbours per thread if the number of channels is a multiple of four. dst[0] may be dy. */
 #include "kernel/batch.h"
 #include "kernel/gpu/base/held.h"
 #include "kernel/gpu/base/sums.h"
@@ -42,7 +42,7 @@ template <typename T> struct value_rows : batch_rows<T> {
     template <int V> struct fixed {
     };
     const T                    *x;
-    double                      count; /* a chain of ones is their number, exactly */
+    double                      count; /* a chain of ones is exactly their number */
     template <int V> __device__ fixed<V> fix(int64_t) const { return {}; }
     template <int V> __device__ bunch<T, V> load(int64_t at, int64_t) const { return bunch_at<V>(x + at); }
     template <int V> __device__ void        add(two_sums *acc, const bunch<T, V> &v, fixed<V>) const
@@ -61,7 +61,7 @@ template <typename T> struct value_rows : batch_rows<T> {
     uintptr_t addresses() const { return (uintptr_t)x; }
 };
 
-/* RELU: pair is a scale and a shift per channel, behind which a relu lets dy through or not. */
+/* RELU: pair is a scale and a shift per channel; dy counts where the relu of the scaled and shifted x is above 0. */
 template <typename T, bool RELU> struct gradient_rows : batch_rows<T> {
     enum { OPERANDS = 2 };
     template <int V> struct values {
@@ -157,7 +157,7 @@ template <typename F> void over_channels(const lki_args *a, int64_t n, int64_t C
     else LKI_LAUNCH_FLAT((channel_kernel<int64_t, F>), grid, dim3(MAP_BLOCK), a, n, C, f);
 }
 
-/* Can all these be read in fours? Rows of channels begin where fours do. */
+/* True if all of these can be read in fours: rows of channels then begin at a four. */
 bool in_fours(const lki_args *a, int64_t C)
 {
     uintptr_t all = (uintptr_t)a->dst[0].data;

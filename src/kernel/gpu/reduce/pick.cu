@@ -1,15 +1,15 @@
-/* Reductions whose order does not show: largest, smallest, any, all, where the largest is, and the k largest. The operand is
- * [outer, mid, inner] (axes.h).
+/* Reductions whose result does not depend on the order: largest, smallest, any, all, where the largest is, and the k largest. The
+ * operand is [outer, mid, inner] (axes.h).
  *
- * A column is cut into segments when there are too few columns to keep a card busy; the best of each segment goes to scratch,
- * [segments][outer * inner], and a second kernel takes the best of those. With inner = 1 a warp walks a segment, else a thread
- * does. An operation is a struct:
+ * A column is divided into segments if there are too few columns to keep a card busy; the best of each segment is written to
+ * scratch, [segments][outer * inner], and a second kernel finds the best of those. With inner = 1 a warp walks a segment, else a
+ * thread does. An operation is a struct:
  *
  *     item                        what is compared
  *     item none() const           of no elements
  *     item of(at, k) const        element at, the k-th of its column
  *     item best(item, item) const
- *     item swap(item, by) const   that of the warp's thread at the distance
+ *     item swap(item, by) const   the item of the warp's thread at the distance
  *     void put(o, item) const */
 #include "kernel/axes.h"
 #include "kernel/gpu/base/fold.h"
@@ -22,7 +22,7 @@ namespace
 
 enum { PICK_BLOCK = 128, WARP = 32, BUSY_WARPS = 1056, BUSY_THREADS = 32768, WARP_SEGMENT = 1024, THREAD_SEGMENT = 64 };
 
-/* ---- what is looked for ---- */
+/* ---- operations ---- */
 
 template <typename T, bool MAX> struct extreme {
     typedef T       item;
@@ -33,7 +33,7 @@ template <typename T, bool MAX> struct extreme {
     __device__ T    of(int64_t at, int64_t) const { return x[at]; }
     __device__ T    best(T a, T b) const { return is_nan(a) ? a : is_nan(b) || (MAX ? b > a : b < a) ? b : a; }
     __device__ T    swap(T a, int by) const { return __shfl_xor_sync((unsigned)FULL_WARP, a, by); }
-    __device__ void put(int64_t o, T a) const { dst[o] = a + 0; } /* a zero becomes +0, so that no order shows */
+    __device__ void put(int64_t o, T a) const { dst[o] = a + 0; } /* a zero becomes +0 */
 };
 
 template <bool ANY> struct truth {
@@ -60,7 +60,7 @@ template <typename T, bool MAX> struct place_of {
 
 /* ---- the walk ---- */
 
-/* How a column is cut, from shapes alone. */
+/* How a column is divided, from shapes alone. */
 struct cut {
     lki_extent e;
     int64_t    segments, each;
@@ -144,7 +144,7 @@ template <typename OP> void pick(const lki_args *a, const OP &op)
     if (c.segments > 1) LKI_LAUNCH_FLAT((pick_last<OP>), flat, dim3(PICK_BLOCK), a, op, c, (const item *)found);
 }
 
-/* ---- the k largest: a warp per row looks for the next behind the last, k times ---- */
+/* ---- the k largest: a warp per row finds the next after the last, k times ---- */
 
 template <typename T>
 __global__ void __launch_bounds__(PICK_BLOCK) top(const T *x, T *values, int32_t *places, int64_t rows, int64_t n, int64_t count)

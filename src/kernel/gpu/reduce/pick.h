@@ -1,4 +1,4 @@
-/* Which of two elements comes first, and where it was: what argmax and the k largest go by (pick.cu, group_small.cu). */
+/* Which of two elements comes first, and its index: the order of argmax and the k largest (pick.cu, group_small.cu). */
 #ifndef LKI_KERNEL_GPU_REDUCE_PICK_H
 #define LKI_KERNEL_GPU_REDUCE_PICK_H
 
@@ -9,8 +9,8 @@ namespace lki_gpu
 
 template <typename T> __device__ inline bool is_nan(T x) { return x != x; }
 
-/* An element and its place; before all others goes what is NaN, then what is larger (smaller), then what comes first.
- * place < 0: nothing. */
+/* An element and its index. NaN comes before all others, then the larger (smaller) one, then the one with the smaller index. place
+ * < 0: no element. */
 template <typename T> struct placed {
     T       value;
     int64_t place;

@@ -1,12 +1,12 @@
 /* Sums and products along axes, sums of squares, and running sums. The operand is [outer, mid, inner] (axes.h).
  *
- *     inner = 1, no lanes    FOLD: a half warp per row of few elements (fold.h). Of long rows, or a few rows of hundreds, a thread
- *                            block folds a block of 4096, or 16 of them where there are very many; where a row has several,
- *                            their sums go to scratch and a second kernel walks the tree.
- *     else                   sums: LANES, cut in the card's own order where lanes have more than 64 rows (sums.h)
+ *     inner = 1, no lanes    FOLD: a half warp per row of few elements (fold.h). For long rows, or a few rows of hundreds, a thread
+ *                            block folds a block of 4096, or 16 of them if there are very many; if a row has several, their sums
+ *                            are written to scratch and a second kernel walks the tree.
+ *     else                   sums: LANES, divided in the card's order if lanes have more than 64 rows (sums.h)
  *                            products: CHAIN (chain.h)
  *
- * Integers wrap, so their sums are those of unsigned numbers, in any order; they go the same ways. */
+ * Integers wrap, so their sums are those of unsigned numbers, in any order; the same kernels compute them. */
 #include "kernel/gpu/base/sums.h"
 #include "kernel/gpu/reduce/chain.h"
 #include <type_traits>
@@ -52,7 +52,7 @@ template <typename T, typename ADD> struct fold_row {
     }
 };
 
-/* How many blocks of 4096 a thread block folds of a long row. From shapes alone: scratch is reckoned by it. */
+/* How many blocks of 4096 a thread block folds of a long row. From shapes alone, because the size of scratch depends on it. */
 int group_of(int64_t rows, int64_t n)
 {
     return rows * lki_ceil_div(n, LKI_FOLD_BLOCK) >= LONG_GROUP * BUSY_BLOCKS ? LONG_GROUP : 1;
@@ -60,8 +60,8 @@ int group_of(int64_t rows, int64_t n)
 
 int64_t groups_of(int64_t rows, int64_t n) { return lki_ceil_div(n, (int64_t)group_of(rows, n) * LKI_FOLD_BLOCK); }
 
-/* A thread block: one block of one row, which all its threads bring to shared memory; 16 of them add it up. Sums to
- * out[row * blocks + block]. */
+/* A thread block: one block of one row, which all its threads copy to shared memory; 16 of them add it up. Sums to out[row * blocks
+ * + block]. */
 template <typename T, typename ADD>
 __global__ void __launch_bounds__(FOLD_THREADS) fold_staged(const T *x, T *out, int64_t n, unsigned blocks)
 {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(FOLD_THREADS) fold_staged(const T *x, T *out, 
         piece[t + i * FOLD_THREADS] = v[i];
     __syncthreads();
     if (t >= 32) return;
-    for (int begin = t % LKI_FOLD_WIDTH; begin < count; begin += 16 * LKI_FOLD_WIDTH) { /* both halves of the warp alike */
+    for (int begin = t % LKI_FOLD_WIDTH; begin < count; begin += 16 * LKI_FOLD_WIDTH) { /* the same in both halves of the warp */
         LKI_UNROLL(16)
         for (int i = 0; i < 16; i++)
             acc = ADD::add(acc, piece[begin + i * LKI_FOLD_WIDTH]);
@@ -116,7 +116,7 @@ template <typename T> __device__ inline void walk_tree(T *sum, int64_t n)
     }
 }
 
-/* A thread block walks the tree over the n sums of one row; in shared memory, where they fit. */
+/* A thread block walks the tree over the n sums of one row; in shared memory, if they fit. */
 template <typename T> __global__ void __launch_bounds__(TREE_BLOCK) fold_tree(T *sums, T *dst, int64_t n)
 {
     __shared__ T room[TREE_MOST];
@@ -180,7 +180,7 @@ template <typename T> struct sum_rows {
     uintptr_t       addresses() const { return (uintptr_t)x; }
 };
 
-/* 0 counts where y is not > 0. */
+/* An element counts as 0 where y is not > 0. */
 template <typename T> struct relu_rows : sum_rows<T> {
     enum { OPERANDS = 2 };
     template <int V> struct values {
@@ -289,7 +289,8 @@ template <typename T> __global__ void scan_direct(const T *x, T *dst, scan_call 
     }
 }
 
-/* A thread block owns 1 << log columns: its threads bring a piece to shared memory and back, one thread per column sums between. */
+/* A thread block owns 1 << log columns: its threads copy a piece to shared memory and back; in between one thread per column
+ * sums. */
 template <typename T>
 __global__ void __launch_bounds__(SCAN_BLOCK) scan_staged(const T *x, T *dst, scan_call s, int log, int64_t groups)
 {
@@ -346,7 +347,7 @@ template <typename T> void set_all(lki_kernels *k, lk_dtype t)
 
 namespace lki_gpu
 {
-void register_pick(lki_kernels *k); /* pick.cu: the reductions that choose */
+void register_pick(lki_kernels *k); /* pick.cu: the reductions that select */
 }
 
 void lki_gpu::register_reduce(lki_kernels *k)

@@ -1,10 +1,11 @@
-/* What replicas do together: sums in the order of the lane tree, agreement; and updates of variables picked by ids or by lanes.
+/* Operations of several replicas: sums in the order of the lane tree, agreement; and updates of variables selected by ids or by
+ * lanes.
  *
  * Invariants
- * 1. The pointers of all replicas travel with the launch, at most SOURCES of them; replica_sum takes more in several launches, its
- *    open sums waiting in scratch.
- * 2. Updates in place do nothing once their step met an index out of range (`stop`). scatter checks all ids first: one that is
- *    outside changes nothing. */
+ *  1. The pointers of all replicas are arguments of the launch, at most SOURCES of them; replica_sum with more takes several
+ *     launches, and its open sums wait in scratch.
+ *  2. Updates in place do nothing once their step met an index out of range (`stop`). scatter checks all ids first: if one is out
+ *     of range nothing changes. */
 #include "kernel/gpu/base/each.h"
 #include "kernel/gpu/base/element.h"
 #include "kernel/ref/types.h"
@@ -16,11 +17,11 @@ namespace
 using lki_gpu::pack;
 
 #ifdef LKI_SIM
-enum { SOURCES = 5 }; /* so that tests get to several launches */
+enum { SOURCES = 5 }; /* so that tests reach several launches */
 #else
 enum { SOURCES = 256 };
 #endif
-enum { DEEP = 24, SHALLOW = 5 }; /* open sums of replica_sum: at most, and as many as stay in registers */
+enum { DEEP = 24, SHALLOW = 5 }; /* open sums of replica_sum: the most, and as many as fit in registers */
 
 template <typename T> struct wrap {
     typedef T type;
@@ -59,7 +60,7 @@ __device__ inline bool siblings(const i32 *left, const i32 *right)
 /* How many sums are closed after each source of this launch: the same for all elements. */
 struct plan {
     u8  merges[SOURCES];
-    int before, most; /* open sums before the first source; the most there are at a time */
+    int before, most; /* open sums before the first source; the most at a time */
 };
 
 __device__ void make_plan(plan *p, const i32 *table, int first, int count)
@@ -119,7 +120,7 @@ template <typename T, int N> __device__ inline void add_to(pack<T, N> *right, co
         right->at[j] = (T)((W)left.at[j] + (W)right->at[j]);
 }
 
-/* The newest sum is kept apart in `top`; `depth` counts those below it. */
+/* The newest sum is in `top`; `depth` counts those below it. */
 template <typename T, int N, int Depth>
 __device__ inline void sum_at(const sum_call &c, const pointers<SOURCES> &src, const plan &p, int64_t i)
 {
@@ -227,7 +228,7 @@ template <typename T> void agree(const lki_args *a)
     else LKI_LAUNCH_FLAT((agree_kernel<T, 1>), blocks, block, a, src, a->nsrc, dst, a->hi, equal, differ);
 }
 
-/* ---- entries picked by ids ---- */
+/* ---- entries selected by ids ---- */
 
 enum { ADD, SUB, MUL, DIV, MIN, MAX, UPDATE };
 enum { SCATTER_THREADS = 1 << 16, SCATTER_PARTS = 1 << 10 };
@@ -239,12 +240,12 @@ template <typename T> struct scatter_call {
     int64_t        entries, entry, count; /* dst is [entries, entry]; count ids */
     int64_t        parts;                 /* a power of two: part p has the entries e with e mod parts = p */
     int            operation;
-    int           *bad; /* scratch: an id, or a divisor, that must not be */
+    int           *bad; /* scratch: set by an invalid id or divisor */
     const int     *stop;
     lki_gpu::fault fail;
 };
 
-/* One block: does every id, and every divisor of an integer, fit? */
+/* One block: checks that every id, and every divisor of an integer, is valid. */
 template <typename T> __global__ void __launch_bounds__(256) scatter_check(scatter_call<T> c)
 {
     __shared__ int bad;
@@ -282,7 +283,8 @@ template <typename T> __device__ inline T scattered(T to, T x, int operation)
     }
 }
 
-/* A thread owns one column of one part of the entries and walks over all ids, so rows of equal ids come one after the other. */
+/* A thread owns one column of one part of the entries and walks over all ids, so rows of equal ids are added one after the
+ * other. */
 template <typename T> __global__ void __launch_bounds__(256) scatter_kernel(scatter_call<T> c)
 {
     if (lki_gpu::stopped(c.stop) || *c.bad) return;

@@ -1,4 +1,4 @@
-/* Softmax and cross-entropy along the last axis: a team per row (fold.h, held.h), which does what rows.h says. */
+/* Softmax and cross-entropy along the last axis: a team per row (fold.h, held.h), with the functions of rows.h. */
 #include "kernel/gpu/base/held.h"
 #include "kernel/gpu/reduce/rows.h"
 

@@ -68,7 +68,7 @@ struct labels {
     bool    ignore;
     int64_t ignored, classes;
 
-    /* The class of a row, or what else index.h calls it. */
+    /* The class of a row, or one of the other values of kernel/index.h. */
     __device__ int64_t operator[](int64_t row) const { return class_of(of[row]); }
     __device__ int64_t class_of(int64_t label) const
     {

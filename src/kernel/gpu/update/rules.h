@@ -1,20 +1,21 @@
-/* The rule of each optimiser: what becomes of one element, as ref/update.inc says it for a loop. update.cu brings rule and memory
- * together.
+/* The rule of each optimiser: what it does to one element, like the loops of ref/update.inc. update.cu applies a rule to arrays.
  *
  * A rule has
+ *
  *     STATES     how many dst it has, the variable first; READS: whether it needs their old values
- *     SOURCES    0: the gradient is not read; 1: g; 2: g, and `squares` in the place of g*g where the call has them
+ *     SOURCES    0: the gradient is not read; 1: g; 2: g, and `squares` in the place of g*g if the call has them
  *     DECAYS     whether the decoupled weight decay comes first
- *     begin()    once per block: numbers that are the same for all elements, into k; false: this call changes nothing. k[RATE] and
- *                k[DECAY] are filled before
- *     element()  the states s of one element; q is squares, g*g or |g|
- * T is float or double. Every operation is rounded to T as the reference rounds it. */
+ *     begin()    once per block: writes the numbers that are the same for all elements to k; false: this call changes nothing.
+ *                k[RATE] and k[DECAY] are filled in before
+ *     element()  updates the states s of one element; q is squares, g*g or |g|
+ *
+ * T is float or double. Every operation is rounded to T as in the reference. */
 #ifndef LKI_KERNEL_GPU_UPDATE_RULES_H
 #define LKI_KERNEL_GPU_UPDATE_RULES_H
 
 #include "kernel/gpu/base/gpu.h"
 
-/* Steps and powers, on the card too. */
+/* Steps and powers, also on the card. */
 #pragma push_macro("inline")
 #define inline __host__ __device__ inline
 #include "kernel/update.h"
@@ -35,7 +36,7 @@ template <typename T> struct update_call {
     double         p[12];
     int64_t        every, behind, n;
     scalar         rate, more[2]; /* more: scalars some rules read beside the rate */
-    bool           plus;          /* update.cu: the gradient has a part that more[0] tells */
+    bool           plus;          /* update.cu: more[0] times the variable is added to the gradient */
     const int64_t *t;
     const int     *stop;
     const T       *g, *squares; /* squares: NULL where there are none */
@@ -44,7 +45,7 @@ template <typename T> struct update_call {
     /* Steps before this one. */
     __device__ int64_t count() const { return *t - behind; }
 
-    /* Which update this call makes, counted from 1; 0 when it makes none. */
+    /* The number of the update that this call makes, from 1; 0 if it makes none. */
     __device__ int64_t step() const
     {
         const int64_t steps = count();
@@ -52,7 +53,7 @@ template <typename T> struct update_call {
     }
     __device__ T power(int which, int64_t n_times) const { return (T)lki_power((double)(T)p[which], n_times); }
 
-    /* The powers of p[0] and p[1], as lki_power() has them, in the time of one. */
+    /* The powers of p[0] and p[1], as from lki_power(), in the time of one. */
     __device__ void powers(int64_t n_times, T *first, T *second) const
     {
         double x = (double)(T)p[0], y = (double)(T)p[1], to_x = 1, to_y = 1;
@@ -67,7 +68,7 @@ __device__ inline double root(double x) { return sqrt(x); }
 __device__ inline float  size_of_number(float x) { return x < 0 ? -x : x; }
 __device__ inline double size_of_number(double x) { return x < 0 ? -x : x; }
 
-/* What most of them have. */
+/* What most rules have. */
 template <typename T, int States, int Sources, bool Decays> struct rule {
     enum { STATES = States, SOURCES = Sources, DECAYS = Decays, READS = 1 };
     static __device__ T square(T g) { return g * g; }
@@ -270,7 +271,7 @@ template <typename T> struct nadam_rule : rule<T, 3, 2, true> {
     }
 };
 
-/* The square root is correctly rounded; so is nothing else, and the one power in use is mostly a square root. */
+/* The square root is rounded correctly; other powers need not be, and the only one in use is mostly a square root. */
 static __device__ inline double power_of(double x, double y) { return y == 0.5 ? sqrt(x) : pow(x, y); }
 
 template <typename T> struct ftrl_rule : rule<T, 3, 2, true> {
@@ -314,7 +315,7 @@ template <typename T> struct lion_rule : rule<T, 2, 1, true> {
     }
 };
 
-/* g is m and `squares` is v here; not in place. */
+/* Here g is m and `squares` is v; not in place. */
 template <typename T> struct lamb_direction_rule : rule<T, 1, 2, false> {
     typedef update_call<T> call;
     enum { READS = 0, CORRECTION1 = FREE, CORRECTION2, EPSILON, UPDATES };
@@ -384,7 +385,7 @@ template <typename T, bool Global> struct clip_rule : rule<T, 1, 1, false> {
     LKI_RULE_ELEMENT { s[0] = Global ? g * k[SCALE] : g * k[LIMIT] / k[LARGER]; }
 };
 
-/* Updates by groups (update.cu): does this slot have a rule? Members of one launch, on different variables, at most
+/* Updates by groups (update.cu): true if this slot has a rule. Members of one launch, on different variables, at most
  * MOST_UPDATES. */
 bool updates(lki_slot slot, lk_dtype type);
 void run_updates(int count, const lki_member *m);

@@ -1,4 +1,4 @@
-/* Learning-rate schedules (schedule.h): the card reads the iteration; one thread does it all. */
+/* Learning-rate schedules (schedule.h): the card reads the iteration; one thread computes the rate. */
 #include "kernel/gpu/update/schedule.h"
 
 namespace

@@ -1,16 +1,15 @@
-/* Optimiser updates, gradient clipping and counters. Rules of single elements are in rules.h, learning-rate schedules in
+/* Optimiser updates, gradient clipping and counters. Rules for single elements are in rules.h, learning-rate schedules in
  * schedule.cu.
  *
- * A launch updates any number of variables by one rule: a table of members says where they lie, and each has blocks of its own, as
- * many as its size asks for. A call alone is a table of one.
+ * A launch updates any number of variables by one rule: a table of members says where they are, and each has as many blocks as its
+ * size needs. A single call is a table of one.
  *
  * Invariants
- * 1. Learning rate and iteration are read by the kernel. A warp of its own in each block turns them, and the powers of bias
- *    corrections, into the numbers all elements share, while the first of these are on their way.
- * 2. An update in place does nothing once its step met an index out of range (`stop`).
- * 3. A thread handles 16 bytes of each array where all of them are aligned, else single elements; which makes no difference to a
- *    bit.
- * 4. A table fits in 4 KB, what every version of CUDA takes as an argument. */
+ *  1. The kernel reads learning rate and iteration. A separate warp in each block computes the numbers that all elements share from
+ *     them and from the powers of bias corrections, while the first elements are being loaded.
+ *  2. An update in place does nothing once its step met an index out of range (`stop`).
+ *  3. A thread handles 16 bytes of each array if all of them are aligned, else single elements; this changes no bit.
+ *  4. A table fits in 4 KB, the size that every version of CUDA allows for an argument. */
 #include "kernel/gpu/base/each.h"
 #include "kernel/gpu/base/index.h"
 #include "kernel/gpu/update/rules.h"
@@ -26,32 +25,32 @@ struct update_member {
     void       *state[MOST_STATES];
     int64_t     n;
     double      decay;
-    bool        packed, plus; /* whether 16 bytes at a time; whether more[0] times the variable is part of the gradient */
-    int         parts, apart; /* f32: of the gradient, which lie so far from each other; 0: it is there */
+    bool        packed, plus; /* whether 16 bytes at a time; whether more[0] times the variable is added to the gradient */
+    int         parts, apart; /* f32: parts of the gradient, and their distance from each other; 0: it is not in parts */
     int         width_log;    /* with parts: log2 of the threads side by side */
 };
 
 struct update_table {
-    double         p[12]; /* of all members, but the weight decay */
+    double         p[12]; /* the same for all members, except the weight decay */
     int64_t        every, behind;
     const void    *rate;
     const int64_t *t;
     const int     *stop;
     lk_dtype       rate_type, more_type;
     int            count;
-    uint32_t       first[MOST_UPDATES + 1]; /* block of each member, and one behind the last */
+    uint32_t       first[MOST_UPDATES + 1]; /* first block of each member, and one after the last */
     update_member  at[MOST_UPDATES];
 };
 
 static_assert(sizeof(update_table) <= 4096, "an argument");
 
 enum {
-    WARPS = MAP_BLOCK / 32, /* that have elements; one more has the numbers these share */
+    WARPS = MAP_BLOCK / 32, /* that have elements; one more has the numbers that these share */
     THREADS = MAP_BLOCK + 32,
-    PART_MOST = 8, /* parts of a thread */
+    PART_MOST = 8, /* parts per thread */
     PART_WIDE_LOG = 5,
-    PART_WIDE = 1 << PART_WIDE_LOG, /* threads side by side; half of them as long as blocks are fewer than */
-    PART_BLOCKS = 128               /* ... so many, but 2, who read a sector */
+    PART_WIDE = 1 << PART_WIDE_LOG, /* neighbouring threads; half of them if blocks are fewer than */
+    PART_BLOCKS = 128               /* this number; but at least 2, which read a sector */
 };
 static_assert(PART_MOST * MAP_BLOCK / 2 >= LKI_ROW_PARTS, "a block has all parts of its results");
 
@@ -89,7 +88,7 @@ template <int N, typename T, typename R> struct update_pack {
     }
 };
 
-/* The numbers all elements share, and whether there is an update at all. */
+/* Computes the numbers that all elements share, and whether there is an update at all. */
 template <typename T> struct update_begin {
     T    k[CONSTANTS];
     bool updates;
@@ -104,7 +103,7 @@ template <typename T> struct update_begin {
     }
 };
 
-/* Block number `block` of a member's `blocks`. All reads that do not depend on each other are under way before anything waits. */
+/* Block number `block` of a member's `blocks`. All independent reads start before anything waits. */
 template <int N, typename T, typename R>
 __device__ inline void update_member_of(const update_call<T> &c, const update_begin<T> &begin, uint32_t block, uint32_t blocks)
 {
@@ -127,7 +126,7 @@ __device__ inline void update_member_of(const update_call<T> &c, const update_be
 }
 
 /* N numbers of each part, summed up the tree: neighbouring parts in one thread, then in threads of a warp, then in warps, each of
- * which leaves its sum in room[warp]. What is not there is -0, which changes no sum. */
+ * which writes its sum to room[warp]. A missing part is -0, which changes no sum. */
 template <int N> __device__ inline void sum_parts(const float *g, const update_member &m, bool inside, float (*room)[PART_WIDE * 4])
 {
     const int      row = (int)threadIdx.x >> m.width_log, each = (m.parts << m.width_log) / MAP_BLOCK, lane = (int)threadIdx.x % 32;
@@ -157,8 +156,8 @@ template <int N> __device__ inline void sum_parts(const float *g, const update_m
     if (lane >> m.width_log == 0) *(pack<float, N> *)(void *)&room[threadIdx.x / 32][lane * N] = v[0];
 }
 
-/* A member whose gradient lies in parts: N elements for each thread side by side. Their states are on the way before parts are
- * waited for. */
+/* A member whose gradient is in parts: N elements for each neighbouring thread. Their states are loaded before the block waits for
+ * parts. */
 template <int N, typename T, typename R>
 __device__ inline void update_from_parts(const update_call<T> &c, const update_begin<T> &begin, const update_member &m,
                                          uint32_t block)
@@ -206,7 +205,7 @@ template <typename T> __device__ inline update_call<T> update_call_of(const upda
     return c;
 }
 
-/* A member, from the card's memory: read by the bank of constants it is waited for line by line. */
+/* A member, from the card's memory: reads of constant memory would wait for it line by line. */
 __device__ inline update_member member_of(const update_table &table, int which)
 {
     const update_member *m = &table.at[which];
@@ -239,13 +238,13 @@ template <typename T, typename R> __global__ void __launch_bounds__(THREADS, 2) 
 
 /* ---- tables, on the host ---- */
 
-/* Which operands hold what; -1: none. In-place slots stop after a fault. */
+/* The operands by role; -1: none. In-place slots stop after a fault. */
 struct layout {
     int  rate, t, squares, more[2];
     bool in_place;
 };
 
-/* How a call updates, told by its operands and attributes. */
+/* How a call updates, from its operands and attributes. */
 struct update_form {
     void (*start)(const lki_args *a, const update_table &table);
     int    states, sources, bytes; /* bytes of an element */
@@ -268,10 +267,10 @@ template <typename T, typename R> update_form form_of(const layout &l)
 const void *data_at(const lki_args *a, int at) { return at >= 0 && at < a->nsrc ? a->src[at].data : nullptr; }
 lk_dtype    type_at(const lki_args *a, int at) { return data_at(a, at) ? a->src[at].dtype : LK_F32; }
 
-/* With a flag some slots have an operand more (kernel/update.h), where others have squares. */
+/* With this flag some slots have one operand more (kernel/update.h), at the index where others have squares. */
 bool has_plus(const lki_args *a) { return a->attr->update.flags & LKI_UPDATE_PLUS; }
 
-const int PLUS_AT = 3; /* that operand */
+const int PLUS_AT = 3; /* index of that operand */
 
 /* A table without members, for calls like this one. */
 void begin_table(update_table *table, const update_form &f, const lki_args *a)
@@ -310,7 +309,7 @@ void add_member(update_table *table, const update_form &f, const lki_args *a)
     m->decay = a->attr->update.p[LKI_UPDATE_DECAY];
     m->packed = bits % EACH_PACK_BYTES == 0;
     const lki_row_parts *in = a->gpu->takes;
-    if (!in || !in->data) return; /* of f32 alone: only_update_of(), plan/card/calls.c */
+    if (!in || !in->data) return; /* for f32 only: only_update_of(), plan/card/calls.c */
     m->g = in->data + (a->gpu->taken ? in->first : 0);
     m->parts = in->count;
     m->apart = in->results;
@@ -334,7 +333,7 @@ void start_table(update_table *table, const update_form &f, const lki_args *a)
     if (!table->count) return;
     for (int i = 0; i < table->count; i++)
         all += table->at[i].parts ? 0 : blocks_of(&table->at[i], f, 1);
-    const int64_t rounds = lki_max(1, lki_ceil_div(all, MAP_BLOCKS / 2)); /* of those who take several */
+    const int64_t rounds = lki_max(1, lki_ceil_div(all, MAP_BLOCKS / 2)); /* for threads that take several */
     for (int i = 0; i < table->count; i++)
         table->first[i + 1] = table->first[i] + (uint32_t)blocks_of(&table->at[i], f, rounds);
     f.start(a, *table);

@@ -1,10 +1,10 @@
-/* Depthwise convolutions: channel q = c*M + j of the result sees channel c of the image alone. One thread per element of the
+/* Depthwise convolutions: channel q = c*M + j of the result reads only channel c of the image. One thread per element of the
  * result; cells outside the image are left out of a sum, not added as zeros.
  *
  * Orders (fma chains from +0): the result over kh, kw; the data gradient over output row, output column, multiplier, as on the CPU.
  *
- * The weight gradient has an order of its own here, which gives the card more to do at once: one chain per image, over output
- * row, output column; the images of a lane are added up from +0, ascending; then the tree over lanes. */
+ * The weight gradient has a different order here, which gives the card more parallel work: one chain per image, over output row,
+ * output column; the images of a lane are added up from +0, ascending; then the tree over lanes. */
 #include "kernel/gpu/window/window.h"
 
 using namespace lki_gpu;
@@ -90,7 +90,7 @@ template <typename T, typename I> struct back_x {
 
 /* ---- weight gradient ---- */
 
-/* Outputs from..to-1 whose tap k lies inside. */
+/* Outputs from..to-1: their tap k is inside. */
 __device__ int first_output(const window_axis &a, int k)
 {
     const int outside = a.pad - k * a.dilation;

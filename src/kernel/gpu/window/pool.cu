@@ -1,9 +1,9 @@
-/* Pooling: one thread per V neighbouring channels of the result, 16 bytes where sizes and addresses allow it. A window at output
- * (oh, ow) covers the cells (oh*stride - pad + kh, ow*stride - pad + kw); those outside the image neither win nor count. Largest:
- * the first of equal ones; NaN is larger than all, and the first NaN stays.
+/* Pooling: one thread per V neighbouring channels of the result, 16 bytes if sizes and addresses allow it. The window of output
+ * (oh, ow) covers the cells (oh*stride - pad + kh, ow*stride - pad + kw); those outside the image are ignored. Largest: the first
+ * of equal ones; NaN is larger than all numbers, and the first NaN is kept.
  *
  * Sums run from +0: averages over kh, kw; the gradients over the windows that cover a cell, by output row, then column. Windows as
- * large as their steps do not overlap: the gradient of their largest is a thread per window, which writes all its cells. */
+ * large as their steps do not overlap: the gradient of their largest takes a thread per window, which writes all its cells. */
 #include "kernel/gpu/base/bunch.h"
 #include "kernel/gpu/window/window.h"
 
@@ -54,7 +54,7 @@ template <int V, typename I> pool<I> pool_over(const lki_args *a, const lki_view
     return pool_of<V, I>(a, x, y, dim[0], dim[1]);
 }
 
-/* The cell each output names: u8, or i32 for large windows. */
+/* The cell that each output selects: u8, or i32 for large windows. */
 struct cells {
     void                            *data; /* NULL: not wanted */
     bool                             wide;
@@ -110,7 +110,7 @@ template <typename T, int V> struct largest {
     }
 };
 
-/* INSIDE: no window hangs over a side, and each has 2x2 cells. */
+/* INSIDE: no window extends beyond the image, and each has 2x2 cells. */
 template <typename T, typename I, int V, bool INSIDE> struct max_pooler {
     pool<I>  v;
     const T *x;
@@ -186,7 +186,7 @@ template <typename T, typename I, int V> struct max_adder {
     }
 };
 
-/* Windows that do not overlap: a thread per window, those behind the last output included, whose cells are 0. HALVES: 2x2. */
+/* Windows that do not overlap: a thread per window, including windows after the last output, whose cells are 0. HALVES: 2x2. */
 template <typename T, typename I, int V, bool HALVES> struct max_spreader {
     pool<I>  v;
     const T *dy;
@@ -270,7 +270,7 @@ template <typename T, typename I, int V> struct average_adder {
 
 /* ---- slots ---- */
 
-/* 2x2 windows of which none hangs over a side. */
+/* 2x2 windows, all inside the image. */
 bool halves_inside(const lki_args *a, const lki_view *x, const lki_view *y)
 {
     const lki_window *w = &a->attr->window;
@@ -281,7 +281,7 @@ bool halves_inside(const lki_args *a, const lki_view *x, const lki_view *y)
     return inside;
 }
 
-/* Windows along an axis of `in` cells that begin before its end, where steps are as large as windows. */
+/* Windows along an axis of `in` cells that begin before its end, if steps are as large as windows. */
 int64_t windows_over(const lki_window *w, int axis, int64_t in) { return lki_ceil_div(in + w->pad[axis], w->stride[axis]); }
 
 template <typename T, typename I, int V> struct slots {
@@ -332,7 +332,7 @@ template <typename T, typename I, int V> struct slots {
     }
 };
 
-/* All operands and results in bunches of V? A cell has fewer bytes than an element, or as many. */
+/* True if all operands and results can be read in bunches of V. A cell has at most as many bytes as an element. */
 template <typename T, int V> bool in_bunches(const lki_args *a)
 {
     const lk_shape *s = a->src[0].shape;
@@ -344,7 +344,7 @@ template <typename T, int V> bool in_bunches(const lki_args *a)
     return fit;
 }
 
-/* One of three by sizes and addresses: all give the same bits. */
+/* One of three, by sizes and addresses: all give the same bits. */
 template <typename T, lki_kernel *bunched, lki_kernel *narrow, lki_kernel *wide> void fitting(const lki_args *a)
 {
     if (!fits32(size_of(&a->dst[0])) || !fits32(size_of(&a->src[0]))) wide(a);

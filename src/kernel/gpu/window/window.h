@@ -1,5 +1,5 @@
-/* Windows over images [height, width, channels] for kernels with one thread per element, channels fastest: sizes by value, where
- * an element lies, which outputs reach a cell. */
+/* Windows over images [height, width, channels] for kernels with one thread per element, channels fastest: sizes by value, the
+ * position of an element, and which outputs read a cell. */
 #ifndef LKI_KERNEL_GPU_WINDOW_WINDOW_H
 #define LKI_KERNEL_GPU_WINDOW_WINDOW_H
 
@@ -8,14 +8,14 @@
 namespace lki_gpu
 {
 
-/* One axis: output o reads the cells o*stride - pad + k*dilation, k < size, that lie inside. */
+/* One axis: output o reads the cells o*stride - pad + k*dilation, k < size, that are inside. */
 struct window_axis {
     int                in, out, size, stride, pad, dilation;
     division<uint32_t> by_stride, by_dilation;
 
     __device__ int first(int o) const { return o * stride - pad; }
 
-    /* Taps from..to-1 of output o lie inside. */
+    /* Taps from..to-1 of output o are inside. */
     __device__ int from(int o) const
     {
         const int outside = -first(o);
@@ -47,13 +47,13 @@ struct window_axis {
     }
 };
 
-/* Where element i of an array of images lies. */
+/* The position of element i in an array of images. */
 template <typename I> struct image_place {
     I   image;
     int row, column, channel;
 };
 
-/* Sizes of an array of images, by which its indices are taken apart: I as in index.h. */
+/* Sizes of an array of images, for converting indices to positions: I as in index.h. */
 template <typename I> struct image_sizes {
     division<I> rows, columns, channels;
 
@@ -74,7 +74,7 @@ template <typename I> static inline image_sizes<I> sizes_of_image(const lk_shape
     return {division<I>(dim[0]), division<I>(dim[1]), division<I>(dim[2])};
 }
 
-/* x is read, y made by the window, or their gradients. Pooling passes dilation 1, whatever the attribute says. */
+/* x is what the window reads, y its result, or their gradients. Pooling passes dilation 1, whatever the attribute says. */
 static inline window_axis axis_of_window(const lki_window *w, int axis, const lk_shape *x, const lk_shape *y, int64_t dilation)
 {
     const int64_t in = x->dim[x->rank - 3 + axis], out = y->dim[y->rank - 3 + axis];
