@@ -65,6 +65,8 @@ static void cut(arrays *a, double first, double last)
     a->rows = to - from;
 }
 
+static bool has_labels(const lki_data_request *r) { return r->step != LKI_FIT_PREDICT; }
+
 static lk_dataset *dataset_of_arrays(lki_engine *e, const lki_data_request *r)
 {
     arrays  a = {.rows = -1};
@@ -72,8 +74,8 @@ static lk_dataset *dataset_of_arrays(lki_engine *e, const lki_data_request *r)
     if (r->batch_size < 1)
         return lki_fail(LK_EINVAL, "%s: batch_size is %lld; it must be at least 1", r->call, (long long)r->batch_size), NULL;
     if (add_arrays(r, "x", r->x, e->model->inputs, "inputs", &a) != LK_OK) return NULL;
-    if ((r->step != LKI_FIT_PREDICT) && !r->y) return lki_fail(LK_EINVAL, "%s: x is given without y", r->call), NULL;
-    if ((r->step != LKI_FIT_PREDICT) && add_arrays(r, "y", r->y, e->model->outputs, "outputs", &a) != LK_OK) return NULL;
+    if (has_labels(r) && !r->y) return lki_fail(LK_EINVAL, "%s: x is given without y", r->call), NULL;
+    if (has_labels(r) && add_arrays(r, "y", r->y, e->model->outputs, "outputs", &a) != LK_OK) return NULL;
     if (r->weight && add_weights(e, r, &a) != LK_OK) return NULL;
     cut(&a, r->first, r->last);
     if (a.rows < 1) return lki_fail(LK_EINVAL, "%s: there are no rows", r->call), NULL;
@@ -92,8 +94,8 @@ static lk_status elements_fit(lki_engine *e, const lki_data_request *r, lk_datas
     if (lk_failed()) return lk_error_code();
     if (!spec.count && !lk_failed()) return lki_fail(LK_EINVAL, "%s: the dataset is empty", r->call);
     int extra = spec.count - inputs - outputs;
-    if (!(r->step != LKI_FIT_PREDICT) && spec.count >= inputs) return LK_OK;
-    if ((r->step != LKI_FIT_PREDICT) && (extra == 0 || extra == 1 || (extra == outputs && outputs > 1))) {
+    if (!has_labels(r) && spec.count >= inputs) return LK_OK;
+    if (has_labels(r) && (extra == 0 || extra == 1 || (extra == outputs && outputs > 1))) {
         e->step[r->step].weights = extra;
         return LK_OK;
     }
