@@ -106,6 +106,12 @@ lk_status lki_graph_trace(lki_graph *g, lk_fn fn, const lki_value_list *in, int 
  * memory. */
 int lki_graph_value_of(lki_graph *g, lk_tensor *t);
 
+/* Bytes of a value's elements. */
+static inline size_t lki_value_bytes(const lki_value *v)
+{
+    return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
+}
+
 /* Value v with aliases followed to the one that owns the elements, and how many of them lie before v's own. */
 int     lki_graph_root(const lki_graph *g, int v);
 int64_t lki_graph_offset(const lki_graph *g, int v);

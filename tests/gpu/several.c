@@ -122,8 +122,8 @@ TEST(large_gradients_are_the_same)
     outcome one, many;
     setenv("LOCKSTEP_VERBOSE", "lanes,trace,plan", 1);
     CHILD(wide, NULL, &one, .cards = 1);
-    if (CHILD(wide, "the training step: on 8 cards", &many, .cards = 8)) same_outcome(&one, &many, "large gradients on 8 cards");
-    if (CHILD(wide, "the training step: on 5 cards", &many, .cards = 5)) same_outcome(&one, &many, "large gradients on 5 cards");
+    if (CHILD(wide, "the training step: 8 members", &many, .cards = 8)) same_outcome(&one, &many, "large gradients on 8 cards");
+    if (CHILD(wide, "the training step: 5 members", &many, .cards = 5)) same_outcome(&one, &many, "large gradients on 5 cards");
 }
 
 /* ---- gradients that go while others are made ---- */

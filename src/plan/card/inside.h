@@ -104,11 +104,6 @@ struct lki_card {
 
 #define LKI_CARD_OUTSIDE ((size_t)-1)
 
-static inline size_t lki_value_bytes(const lki_value *v)
-{
-    return lki_bytes_of(lki_shape_size(&v->shape), lk_dtype_bytes(v->dtype));
-}
-
 /* Within the card, by as few launches as can be (card.c). */
 lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces);
 

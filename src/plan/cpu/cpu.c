@@ -8,21 +8,8 @@
 
 /* ---- its life ---- */
 
-static lki_cpu_plan *new_plan(const lki_plan *p)
+void lki_cpu_free(lki_cpu_plan *p)
 {
-    lki_cpu_plan *c = lki_zalloc(sizeof *c);
-    if (!c) return NULL;
-    c->graph = p->graph;
-    c->threads = p->threads;
-    c->lanes = p->lanes;
-    c->device = p->device;
-    lki_barrier_init(&c->barrier, p->threads);
-    return c;
-}
-
-static void free_plan(lki_plan *plan)
-{
-    lki_cpu_plan *p = plan->body;
     if (!p) return;
     for (int t = 0; t < p->threads && p->calls; t++)
         lki_release(p->calls[t]);
@@ -34,14 +21,13 @@ static void free_plan(lki_plan *plan)
     lki_release(p->tasks);
     lki_release(p->maker);
     lki_release(p->storage);
+    lki_release(p->part_phase);
     lki_release(p->shared);
     lki_release(p->scratch);
     lki_release(p->thread_block);
     lki_arena_clear(&p->arena);
     lki_release(p);
 }
-
-static bool suits(const lki_graph *g, const lki_device *device) { return !g->scattered && lki_on_host(device); }
 
 /* Constants may lie in the memory of a card. */
 static lk_status bring_constants(const lki_graph *g)
@@ -51,30 +37,35 @@ static lk_status bring_constants(const lki_graph *g)
     return LK_OK;
 }
 
-static lk_status rewrite(lki_plan *p)
+static lk_status make(lki_cpu_plan *p)
 {
-    lki_graph_fuse_all(p->graph);
-    return LK_OK;
-}
-
-static lk_status prepare(lki_plan *p)
-{
-    lki_cpu_plan *c = p->body = new_plan(p);
-    if (!c) return LK_ENOMEM;
-    LKI_TRY(lki_cpu_schedule(c));
+    LKI_TRY(lki_cpu_schedule(p));
     LKI_TRY(bring_constants(p->graph));
-    LKI_TRY(lki_cpu_memory(c));
-    return lki_cpu_emit(c);
+    LKI_TRY(lki_cpu_memory(p));
+    return lki_cpu_emit(p);
 }
 
-static void info_of(const lki_plan *plan, lk_function_info *info)
+lki_cpu_plan *lki_cpu_new(const lki_cpu_args *a)
 {
-    const lki_cpu_plan *p = plan->body;
+    lki_cpu_plan *p = lki_zalloc(sizeof *p);
+    if (!p) return NULL;
+    p->is = *a;
+    p->graph = a->graph;
+    p->threads = a->threads;
+    p->lanes = a->lanes;
+    lki_barrier_init(&p->barrier, a->threads);
+    if (make(p) == LK_OK) return p;
+    lki_cpu_free(p);
+    return NULL;
+}
+
+void lki_cpu_info(const lki_cpu_plan *p, lk_function_info *info)
+{
     for (int t = 0; t < p->threads; t++)
         for (int i = 0; i < p->call_count[t]; i++)
             info->calls += p->calls[t][i].fn != NULL;
-    info->barriers = p->phases - 1;
-    info->memory = p->shared_bytes + (size_t)p->threads * (p->thread_stride + p->scratch_bytes);
+    info->barriers += p->phases - 1;
+    info->memory += p->shared_bytes + (size_t)p->threads * (p->thread_stride + p->scratch_bytes);
 }
 
 /* ---- replay ---- */
@@ -88,13 +79,20 @@ static bool faulted(const lki_cpu_plan *p, int phase)
     return false;
 }
 
+/* Calls of a thread in the part that runs. */
+static int part_end(const lki_cpu_plan *p, int thread) { return p->part_end[p->running * p->threads + thread]; }
+static int part_begin(const lki_cpu_plan *p, int thread)
+{
+    return p->running ? p->part_end[(p->running - 1) * p->threads + thread] : 0;
+}
+
 /* The same as below, noting what takes how long. */
 static void replay_traced(void *plan, int thread)
 {
     lki_cpu_plan *p = plan;
-    int           phase = 0;
+    int           phase = p->part_phase[p->running];
     unsigned      before = lki_fp_enter();
-    for (int i = 0; i < p->call_count[thread]; i++) {
+    for (int i = part_begin(p, thread); i < part_end(p, thread); i++) {
         const lki_call *call = &p->calls[thread][i];
         int64_t         began = lki_span_begin();
         if (call->fn) call->fn(&call->args);
@@ -110,9 +108,10 @@ static void replay_traced(void *plan, int thread)
 static void replay_thread(void *plan, int thread)
 {
     lki_cpu_plan *p = plan;
-    int           phase = 0;
+    const int     end = part_end(p, thread);
+    int           phase = p->part_phase[p->running];
     unsigned      before = lki_fp_enter();
-    for (int i = 0; i < p->call_count[thread]; i++) {
+    for (int i = part_begin(p, thread); i < end; i++) {
         const lki_call *call = &p->calls[thread][i];
         if (call->fn) {
             call->fn(&call->args);
@@ -124,66 +123,96 @@ static void replay_thread(void *plan, int thread)
     lki_fp_leave(before);
 }
 
-static lk_status check_faults(lki_cpu_plan *p)
+lki_op lki_cpu_fault(lki_cpu_plan *p)
 {
-    lk_status status = LK_OK;
-    for (int i = 0; i < p->suspect_count; i++)
+    lki_op op = LKI_OP_COUNT;
+    for (int i = p->suspect_count - 1; i >= 0; i--)
         if (p->faults[p->suspects[i].node]) {
             p->faults[p->suspects[i].node] = 0;
-            status = lki_fail_fault(p->graph->nodes[p->suspects[i].node].op);
+            op = p->graph->nodes[p->suspects[i].node].op;
         }
-    return status;
+    return op;
 }
 
-static const char *root_data(const lki_cpu_plan *p, int root, const lki_value_list *in)
+char *lki_cpu_home(const lki_cpu_plan *p, int root, const lki_value_list *in)
 {
     const lki_value *v = &p->graph->values[root];
+    if (p->is.placed && p->is.placed[root]) return p->is.placed[root];
     switch (v->kind) {
-    case LKI_VALUE_INPUT: return lki_host_data(in->item[v->input]);
-    case LKI_VALUE_CONSTANT: return lki_host_data(v->constant);
+    case LKI_VALUE_INPUT: return lki_data_on(in->item[v->input], p->is.device);
+    case LKI_VALUE_CONSTANT: return (char *)(uintptr_t)lki_host_data(v->constant);
     case LKI_VALUE_VARIABLE: return v->variable->buffer->data;
     case LKI_VALUE_MADE: break;
     }
     return p->shared + p->storage[root].at;
 }
 
-static lk_status copy_output(const lki_cpu_plan *p, int value, const lki_value_list *in, lk_tensor *out)
-{
-    size_t      bytes = lki_bytes_of(lki_shape_size(&out->shape), lk_dtype_bytes(out->dtype));
-    size_t      before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
-    const char *root = bytes ? root_data(p, lki_graph_root(p->graph, value), in) : NULL;
-    if (bytes && !root) return lk_error_code();
-    if (bytes) memcpy(out->data, root + before, bytes);
-    return LK_OK;
-}
-
-static lk_status patch_inputs(lki_cpu_plan *p, const lki_value_list *in)
+lk_status lki_cpu_bind(lki_cpu_plan *p, const lki_value_list *in)
 {
     for (int i = 0; i < p->patch_count; i++) {
-        char *data = lki_data_on(in->item[p->patches[i].input], p->device);
+        char *data = lki_data_on(in->item[p->patches[i].input], p->is.device);
         if (!data) return lk_error_code();
         p->patches[i].view->data = data + p->patches[i].offset;
     }
     return LK_OK;
 }
 
-static lk_status run(lki_cpu_plan *p)
+lk_status lki_cpu_run(lki_cpu_plan *p, int part)
 {
+    if (lki_device_current()->kind == LKI_DEVICE_NULL) return LK_OK;
+    p->running = part;
     lki_barrier_renew(&p->barrier);
     return lki_team_run(p->threads, __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED) ? replay_traced : replay_thread, p);
+}
+
+/* ---- the executor ---- */
+
+static bool suits(const lki_graph *g, const lki_device *device) { return !g->scattered && lki_on_host(device); }
+
+lk_status lki_cpu_rewrite(lki_plan *p)
+{
+    lki_graph_fuse_all(p->graph);
+    return LK_OK;
+}
+
+static lk_status prepare(lki_plan *p)
+{
+    p->body = lki_cpu_new(
+        &(lki_cpu_args){.graph = p->graph, .device = p->device, .threads = p->threads, .lanes = p->lanes, .end = p->lanes});
+    return p->body ? LK_OK : lk_error_code();
+}
+
+static lk_status copy_output(const lki_cpu_plan *p, int value, const lki_value_list *in, lk_tensor *out)
+{
+    const size_t bytes = lki_bytes_of(lki_shape_size(&out->shape), lk_dtype_bytes(out->dtype));
+    const size_t before = (size_t)lki_graph_offset(p->graph, value) * lk_dtype_bytes(out->dtype);
+    const char  *root = bytes ? lki_cpu_home(p, lki_graph_root(p->graph, value), in) : NULL;
+    if (bytes && !root) return lk_error_code();
+    if (bytes) memcpy(out->data, root + before, bytes);
+    return LK_OK;
 }
 
 static lk_status replay(lki_plan *plan, const lki_value_list *in, lk_tensor *const *out)
 {
     lki_cpu_plan *p = plan->body;
     LKI_TRY(lki_plan_free_variables(plan));
-    LKI_TRY(patch_inputs(p, in));
-    if (lki_device_current()->kind != LKI_DEVICE_NULL) LKI_TRY(run(p));
-    LKI_TRY(check_faults(p));
+    LKI_TRY(lki_cpu_bind(p, in));
+    LKI_TRY(lki_cpu_run(p, 0));
+    const lki_op fault = lki_cpu_fault(p);
+    if (fault != LKI_OP_COUNT) return lki_fail_fault(fault);
     for (int i = 0; i < p->graph->output_count; i++)
         LKI_TRY(copy_output(p, p->graph->outputs[i], in, out[i]));
     return LK_OK;
 }
 
-const lki_executor lki_cpu_executor = {
-    .name = "cpu", .suits = suits, .rewrite = rewrite, .prepare = prepare, .replay = replay, .free = free_plan, .info = info_of};
+static void free_plan(lki_plan *p) { lki_cpu_free(p->body); }
+
+static void info_of(const lki_plan *p, lk_function_info *info) { lki_cpu_info(p->body, info); }
+
+const lki_executor lki_cpu_executor = {.name = "cpu",
+                                       .suits = suits,
+                                       .rewrite = lki_cpu_rewrite,
+                                       .prepare = prepare,
+                                       .replay = replay,
+                                       .free = free_plan,
+                                       .info = info_of};

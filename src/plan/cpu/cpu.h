@@ -17,6 +17,9 @@
  *             phase
  *   memory    one block for what crosses threads or phases, one per thread for what lives within a lane or a piece
  *
+ *   parts     a member of several (member.h) runs in parts, with exchanges between them. An exchange is a task without a call,
+ *             which has a phase to itself. All other plans have one part
+ *
  * A fault (an index out of range) found in an earlier phase keeps later updates from being made: a step that fails leaves variables
  * alone.
  *
@@ -27,10 +30,11 @@
 
 #include "core/crew.h"
 #include "core/memory.h"
+#include "lane/lanes.h"
 #include "plan/plan.h"
 
 typedef enum lki_task_place { LKI_SOLO, LKI_LANE, LKI_THREAD, LKI_COLUMNS, LKI_TILES } lki_task_place;
-typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE } lki_task_kind;
+typedef enum lki_task_kind { LKI_TASK_RUN, LKI_TASK_PARTIAL, LKI_TASK_COMBINE, LKI_TASK_EXCHANGE } lki_task_kind;
 
 typedef struct lki_task {
     lki_task_kind  kind;
@@ -76,10 +80,21 @@ typedef struct lki_suspect { /* a node that checks indices, and the phase it run
     int node, phase;
 } lki_suspect;
 
+typedef struct lki_cpu_args {
+    const lki_graph   *graph;
+    lki_device        *device; /* where it runs */
+    int                threads, lanes;
+    int                from, end; /* lanes that it runs, of all */
+    const int         *order; /* nodes as they may run one by one; read until lki_cpu_new() returns. NULL: lki_plan_sequence() */
+    int                order_count;
+    const lki_subtree *trees;  /* of a member, by node: the lanes a sum is over; NULL: all */
+    char             **placed; /* by root value: where it lies; NULL: the plan places it; NULL: it places all */
+} lki_cpu_args;
+
 typedef struct lki_cpu_plan {
+    lki_cpu_args     is;
     const lki_graph *graph;
     int              threads, lanes;
-    lki_device      *device; /* where it runs */
     lki_task        *tasks;
     int              task_count, task_capacity;
     int              phases, groups;
@@ -96,8 +111,27 @@ typedef struct lki_cpu_plan {
     int             *faults;   /* by node: its kernel met an index out of range */
     lki_suspect     *suspects; /* the nodes whose kernels may */
     int              suspect_count, suspect_capacity;
+    int              parts, running; /* how many; the part that a replay is at */
+    int             *part_phase;     /* by part: its first phase */
+    int             *part_end;       /* by part and thread: calls up to its end */
     lki_barrier      barrier;
 } lki_cpu_plan;
+
+lki_cpu_plan *lki_cpu_new(const lki_cpu_args *args); /* NULL and an error */
+void          lki_cpu_free(lki_cpu_plan *p);         /* NULL is ignored */
+void          lki_cpu_info(const lki_cpu_plan *p, lk_function_info *info);
+
+/* Before a replay: where its inputs lie. Then its parts, one after the other. An index out of range ends a part at the end of its
+ * phase. After that lki_cpu_fault() returns the op that met it, once, and then LKI_OP_COUNT. */
+lk_status lki_cpu_bind(lki_cpu_plan *p, const lki_value_list *in);
+lk_status lki_cpu_run(lki_cpu_plan *p, int part);
+lki_op    lki_cpu_fault(lki_cpu_plan *p);
+
+/* Where a root value lies; NULL and an error: its constant, or input, could not be brought to the host. */
+char *lki_cpu_home(const lki_cpu_plan *p, int root, const lki_value_list *in);
+
+/* All rewrites of a plan on CPUs. */
+lk_status lki_cpu_rewrite(lki_plan *p);
 
 /* The parts of it, in this order. */
 lk_status lki_cpu_schedule(lki_cpu_plan *p);

@@ -29,11 +29,8 @@ static const lki_kernels *kernels(void) { return lki_kernels_here(); }
 static char *home_of(const lki_cpu_plan *p, int root, int thread)
 {
     const lki_storage *s = &p->storage[root];
-    const lki_value   *v = &p->graph->values[root];
-    if (v->kind == LKI_VALUE_CONSTANT) return (char *)(uintptr_t)lki_host_data(v->constant);
-    if (v->kind == LKI_VALUE_VARIABLE) return v->variable->buffer->data;
-    if (v->kind == LKI_VALUE_INPUT) return NULL;
-    return s->home == LKI_HOME_SHARED ? p->shared + s->at : p->thread_block + (size_t)thread * p->thread_stride + s->at;
+    const bool         own = s->home == LKI_HOME_LANE || s->home == LKI_HOME_PIECE;
+    return own ? p->thread_block + (size_t)thread * p->thread_stride + s->at : lki_cpu_home(p, root, NULL);
 }
 
 static const lk_shape *shape_with(lki_cpu_plan *p, const lk_shape *shape, int64_t leading)
@@ -63,6 +60,7 @@ static bool make_view(lki_cpu_plan *p, lki_view *view, int value, int thread, bo
         return true;
     }
     if (!lki_grow((void **)&p->patches, &p->patch_capacity, p->patch_count + 1, sizeof *p->patches)) return false;
+    offset += p->graph->values[root].offset * (int64_t)lk_dtype_bytes(v->dtype);
     p->patches[p->patch_count++] = (lki_patch){view, p->graph->values[root].input, (size_t)offset};
     return true;
 }
@@ -89,16 +87,23 @@ static lk_status finish_call(lki_cpu_plan *p, lki_call *c, lki_slot slot, lk_dty
     return LK_OK;
 }
 
-/* All lanes of a batch, or, for a partial sum, the one lane the call sees. */
-static const lki_lanes *lanes_of(lki_cpu_plan *p, const lki_rows *rows, range r)
+/* The lanes a node sums over here: all, or those of a subtree. What is written lane by lane has a place for each of all. */
+static lki_subtree tree_of(const lki_cpu_plan *p, const lki_node *n)
 {
-    int        count = r.rows ? 1 : rows->lanes;
-    lki_lanes *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
-    int64_t   *bound = lki_arena_array(&p->arena, count + 1, sizeof *bound);
+    return p->is.trees && !n->writes ? p->is.trees[n - p->graph->nodes] : (lki_subtree){0, n->rows.lanes};
+}
+
+/* Those lanes, or, for a partial sum, the one lane the call sees. */
+static const lki_lanes *lanes_of(lki_cpu_plan *p, const lki_node *n, range r)
+{
+    const lki_rows   *rows = &n->rows;
+    const lki_subtree tree = tree_of(p, n);
+    lki_lanes        *lanes = lki_arena_alloc(&p->arena, sizeof *lanes);
+    int64_t          *bound = lki_arena_array(&p->arena, (r.rows ? 1 : rows->lanes) + 1, sizeof *bound);
     if (!lanes || !bound) return NULL;
     if (r.rows) bound[1] = r.hi - r.lo;
     else lki_lane_bounds(rows->global, rows->lanes, rows->first, rows->rows, rows->per_row, bound);
-    *lanes = (lki_lanes){count, bound};
+    *lanes = r.rows ? (lki_lanes){1, bound} : (lki_lanes){tree.width, bound + tree.lane};
     return lanes;
 }
 
@@ -130,7 +135,7 @@ static lk_status call_node(lki_cpu_plan *p, int thread, const lki_task *t, range
     a->hi = r.piece ? r.to : n->ndst ? lki_shape_size(views[n->nsrc].shape) : 0;
     memcpy(a->columns, r.columns, sizeof a->columns);
     a->first = n->mode == LKI_EACH ? n->rows.first * n->rows.per_row + (r.rows ? r.lo : 0) : 0;
-    if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, &n->rows, r))) return LK_ENOMEM;
+    if (n->mode == LKI_SUM && !(a->lanes = lanes_of(p, n, r))) return LK_ENOMEM;
     a->past = p->threads > 1 && n->ndst && n->writes && t->place == LKI_TILES;
     c->name = lki_op_name(n->op);
     c->lane = (int16_t)(r.rows ? r.lane : -1);
@@ -172,14 +177,14 @@ static bool siblings(const node_sum *left, const node_sum *right)
 }
 
 /* Push a subtree and join siblings. The sum of two goes where the left one is; `last`, when given, is where the sum of all lanes
- * goes. */
+ * of the node goes. */
 static lk_status push(lki_cpu_plan *p, int thread, const lki_task *t, node_sum *open, int *count, node_sum sum, int64_t lo,
                       int64_t hi, void *last)
 {
     open[(*count)++] = sum;
     while (*count > 1 && siblings(&open[*count - 2], &open[*count - 1])) {
         node_sum *left = &open[*count - 2], *right = &open[*count - 1];
-        bool      all = 2 * left->width == p->lanes;
+        bool      all = 2 * left->width == tree_of(p, &p->graph->nodes[t->node]).width;
         if (left->sum && right->sum) {
             void *dst = all && last ? last : left->sum;
             LKI_TRY(call_add(p, thread, t, dst, left->sum, right->sum, lo, hi));
@@ -212,10 +217,12 @@ static int free_buffer(const stack *s)
 
 static lk_status partial_sum(lki_cpu_plan *p, int thread, int task, stack *s, int lane)
 {
-    const lki_task *t = &p->tasks[task];
-    const lki_node *n = &p->graph->nodes[t->node];
-    range           r = rows_of_lanes(&n->rows, lane, lane + 1);
-    node_sum        sum = {lane, 1, NULL};
+    const lki_task   *t = &p->tasks[task];
+    const lki_node   *n = &p->graph->nodes[t->node];
+    const lki_subtree tree = tree_of(p, n);
+    range             r = rows_of_lanes(&n->rows, lane, lane + 1);
+    node_sum          sum = {lane, 1, NULL};
+    if (lane < tree.lane || lane >= tree.lane + tree.width) return LK_OK;
     if (r.hi > r.lo) {
         sum.sum = buffer_of(p, t, thread, free_buffer(s));
         LKI_TRY(call_node(p, thread, t, r, sum.sum));
@@ -259,6 +266,7 @@ static lk_status emit_combine(emitter *e, int thread, const lki_task *t, int64_t
 static lk_status emit_task(emitter *e, int thread, int task, range r)
 {
     const lki_task *t = &e->plan->tasks[task];
+    if (t->kind == LKI_TASK_EXCHANGE) return LK_OK;
     if (t->kind == LKI_TASK_COMBINE) return emit_combine(e, thread, t, r.piece ? r.from : 0, r.piece ? r.to : t->size, r.base);
     return call_node(e->plan, thread, t, r, NULL);
 }
@@ -388,16 +396,49 @@ static lk_status emit_phase(emitter *e, int thread, int phase)
     for (int i = 0; i < p->task_count; i++)
         if (p->tasks[i].phase == phase && p->tasks[i].place == LKI_TILES && p->tasks[i].group == i)
             LKI_TRY(emit_group(e, thread, phase, i));
-    if (phase + 1 < p->phases && !add_call(p, thread)) return LK_ENOMEM; /* fn NULL: a barrier */
     return LK_OK;
 }
 
+static bool is_exchange(const lki_cpu_plan *p, int phase)
+{
+    bool found = false;
+    for (int i = 0; i < p->task_count; i++)
+        found = found || (p->tasks[i].phase == phase && p->tasks[i].kind == LKI_TASK_EXCHANGE);
+    return found;
+}
+
+static void end_part(lki_cpu_plan *p, int next_phase)
+{
+    for (int t = 0; t < p->threads; t++)
+        p->part_end[p->parts * p->threads + t] = p->call_count[t];
+    p->part_phase[++p->parts] = next_phase;
+}
+
+/* Barriers lie between the phases of a part. */
 static lk_status emit_all(emitter *e)
 {
-    for (int phase = 0; phase < e->plan->phases; phase++)
-        for (int thread = 0; thread < e->plan->threads; thread++)
-            LKI_TRY(emit_phase(e, thread, phase));
+    lki_cpu_plan *p = e->plan;
+    for (int phase = 0; phase < p->phases; phase++) {
+        const bool meets = phase > p->part_phase[p->parts] && !is_exchange(p, phase);
+        for (int t = 0; t < p->threads; t++) {
+            if (meets && !add_call(p, t)) return LK_ENOMEM; /* fn NULL: a barrier */
+            LKI_TRY(emit_phase(e, t, phase));
+        }
+        if (is_exchange(p, phase)) end_part(p, phase + 1);
+    }
+    end_part(p, p->phases);
     return LK_OK;
+}
+
+/* Two numbers for each part: one more than there are exchanges, and the end of the last. */
+static bool make_parts(lki_cpu_plan *p)
+{
+    int parts = 2;
+    for (int i = 0; i < p->task_count; i++)
+        parts += p->tasks[i].kind == LKI_TASK_EXCHANGE;
+    p->part_phase = lki_zalloc_array(lki_size_mul(parts, p->threads + 1), sizeof *p->part_phase);
+    if (p->part_phase) p->part_end = p->part_phase + parts;
+    return p->part_phase;
 }
 
 /* Views of calls do not move any more, so scratch can be filled in: one block per thread, after its values. */
@@ -421,7 +462,7 @@ lk_status lki_cpu_emit(lki_cpu_plan *p)
     p->calls = lki_zalloc_array(n, sizeof *p->calls);
     p->call_count = lki_zalloc_array(n, 2 * sizeof *p->call_count);
     p->faults = lki_zalloc_array(p->graph->node_count + 1, sizeof *p->faults);
-    if (!e.stacks || !p->calls || !p->call_count || !p->faults) status = LK_ENOMEM;
+    if (!e.stacks || !p->calls || !p->call_count || !p->faults || !make_parts(p)) status = LK_ENOMEM;
     if (status == LK_OK) p->call_capacity = p->call_count + n;
     for (int t = 0; t < p->task_count && status == LK_OK; t++) {
         if (!lki_may_fault(&p->graph->nodes[p->tasks[t].node])) continue;

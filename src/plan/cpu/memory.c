@@ -17,7 +17,10 @@ typedef struct readers {
     bool one_turn, one_group, one_chain;
 } readers;
 
-int lki_cpu_lane_begin(const lki_cpu_plan *p, int thread) { return lki_lane_owner_begin(p->lanes, thread, p->threads); }
+int lki_cpu_lane_begin(const lki_cpu_plan *p, int thread)
+{
+    return p->is.from + lki_lane_owner_begin(p->is.end - p->is.from, thread, p->threads);
+}
 
 int64_t lki_cpu_bound(const lki_rows *r, int lane)
 {
@@ -132,6 +135,8 @@ static lki_room span_of_partial(lki_cpu_plan *p, int task)
     return (lki_room){-1 - task, -1, t->phase, last, lki_bytes_of(t->stack * p->threads, t->bytes), 0};
 }
 
+static bool is_placed(const lki_cpu_plan *p, int value) { return p->is.placed && p->is.placed[value]; }
+
 lk_status lki_cpu_memory(lki_cpu_plan *p)
 {
     const lki_graph *g = p->graph;
@@ -145,7 +150,7 @@ lk_status lki_cpu_memory(lki_cpu_plan *p)
         return LK_ENOMEM;
     }
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0)
+        if (g->values[v].kind == LKI_VALUE_MADE && g->values[v].alias_of < 0 && p->maker[v] >= 0 && !is_placed(p, v))
             spans[count++] = span_of(p, v, r[v]);
     for (int t = 0; t < p->task_count; t++)
         if (p->tasks[t].kind == LKI_TASK_PARTIAL) spans[count++] = span_of_partial(p, t);

@@ -122,6 +122,7 @@ static bool add_lane_sums(lki_cpu_plan *p, int node)
 static bool add_tasks_for(lki_cpu_plan *p, int node)
 {
     const lki_node *n = &p->graph->nodes[node];
+    if (n->slot == LKI_K_none) return add_task(p, (lki_task){.kind = LKI_TASK_EXCHANGE, .place = LKI_SOLO, .node = node});
     if (n->mode == LKI_EACH && follows_lanes(p, n)) {
         lki_task_place place = n->op == LKI_OP_matmul ? place_product(p, n) : LKI_LANE;
         return add_task(p, (lki_task){.kind = LKI_TASK_RUN, .place = place, .node = node});
@@ -130,12 +131,19 @@ static bool add_tasks_for(lki_cpu_plan *p, int node)
     return add_task(p, place_whole(p, node));
 }
 
-static lk_status make_tasks(lki_cpu_plan *p)
+static bool make_tasks_for(lki_cpu_plan *p, int count, const int *nodes)
 {
-    int *nodes = lki_alloc_array(p->graph->node_count + 1, sizeof *nodes), count = nodes ? lki_plan_sequence(p->graph, nodes) : -1;
     bool good = count >= 0;
     for (int i = 0; i < count && good; i++)
         good = add_tasks_for(p, nodes[i]);
+    return good;
+}
+
+static lk_status make_tasks(lki_cpu_plan *p)
+{
+    if (p->is.order) return make_tasks_for(p, p->is.order_count, p->is.order) ? LK_OK : LK_ENOMEM;
+    int       *nodes = lki_alloc_array(p->graph->node_count + 1, sizeof *nodes);
+    const bool good = nodes && make_tasks_for(p, lki_plan_sequence(p->graph, nodes), nodes);
     lki_release(nodes);
     return good ? LK_OK : LK_ENOMEM;
 }
@@ -157,7 +165,7 @@ static bool edges_of_task(lki_cpu_plan *p, edges *e, lki_needs *needs, int task)
     const lki_task *t = &p->tasks[task];
     const lki_node *n = &p->graph->nodes[t->node];
     const bool      combines = t->kind == LKI_TASK_COMBINE;
-    const int       first = combines ? t->result : 0, end = combines ? first + 1 : t->kind == LKI_TASK_RUN ? n->ndst : 0;
+    const int       first = combines ? t->result : 0, end = combines ? first + 1 : t->kind == LKI_TASK_PARTIAL ? 0 : n->ndst;
     if (combines ? !add_edge(e, task, t->partial) : !lki_needs_reads(needs, n, task, add_edge, e)) return false;
     for (int i = first; i < end; i++)
         p->maker[n->dst[i]] = task;
@@ -177,6 +185,20 @@ static bool edges_of_suspects(lki_cpu_plan *p, edges *e)
     return true;
 }
 
+/* An exchange comes after all tasks before it, and before all tasks after it. */
+static bool edges_of_exchanges(const lki_cpu_plan *p, edges *e)
+{
+    int last = -1;
+    for (int t = 0; t < p->task_count; t++) {
+        const bool exchange = p->tasks[t].kind == LKI_TASK_EXCHANGE;
+        if (last >= 0 && !add_edge(e, t, last)) return false;
+        for (int k = last + 1; k < t && exchange; k++)
+            if (!add_edge(e, t, k)) return false;
+        if (exchange) last = t;
+    }
+    return true;
+}
+
 static lk_status find_edges(lki_cpu_plan *p, edges *e)
 {
     const lki_graph *g = p->graph;
@@ -188,7 +210,7 @@ static lk_status find_edges(lki_cpu_plan *p, edges *e)
     for (int t = 0; t < p->task_count && good; t++)
         good = edges_of_task(p, e, &needs, t);
     lki_needs_clear(&needs);
-    return good && edges_of_suspects(p, e) ? LK_OK : LK_ENOMEM;
+    return good && edges_of_suspects(p, e) && edges_of_exchanges(p, e) ? LK_OK : LK_ENOMEM;
 }
 
 /* ---- phases ---- */
@@ -242,6 +264,7 @@ static bool same_lanes(const lki_cpu_plan *p, const lki_task *a, const lki_task 
 static bool together(const lki_cpu_plan *p, int from, const lki_task *b)
 {
     const lki_task *a = &p->tasks[from];
+    if (a->kind == LKI_TASK_EXCHANGE || b->kind == LKI_TASK_EXCHANGE) return false;
     if (is_row_task(a) && is_row_task(b)) return same_lanes(p, a, b);
     if (a->place == LKI_TILES && b->place == LKI_TILES)
         return piecewise(p, from, b) && (a->unit == b->unit || a->unit == 1 || b->unit == 1);
@@ -383,7 +406,7 @@ static void make_chains(lki_cpu_plan *p)
 static void tell(const lki_cpu_plan *p)
 {
     static const char *const places[] = {"solo", "lane", "thread", "columns", "tiles"}, *const kinds[] = {"", " partial",
-                                                                                                          " combine"};
+                                                                                                          " combine", " exchange"};
     if (!lki_verbose(LKI_TOPIC_PLAN)) return;
     for (int phase = 0; phase < p->phases; phase++)
         for (int t = 0; t < p->task_count; t++) {

@@ -30,7 +30,7 @@ void lki_parts_window(const lki_rows *rows, int from, int end, int64_t *lo, int6
 /* All entries of its root, under another shape. */
 static bool is_whole(const lki_graph *g, int value) { return lki_graph_offset(g, value) == 0 && !lki_graph_is_range(g, value); }
 
-/* An operand that is cut, of which a card needs its own rows; or one that is not, of which it needs everything. */
+/* An operand that is cut, of which a member needs its own rows; or one that is not, of which it needs everything. */
 static lk_status check_operand(const lki_graph *g, const lki_parts *p, const lki_node *n, int i, char *why)
 {
     const lki_value *v = &g->values[n->src[i]];
@@ -92,7 +92,7 @@ typedef struct times {   /* by key, in parts */
     int *need, *written; /* backwards: the first that reads or writes it, the first that writes it */
 } times;
 
-/* May it meet an index out of range on one card and not on another? */
+/* May it meet an index out of range on one member and not on another? */
 static bool by_rows(const lki_node *n) { return n->mode != LKI_WHOLE; }
 
 static int larger(int a, int b) { return a > b ? a : b; }
@@ -121,10 +121,10 @@ static void find_earliest(const lki_graph *g, lki_parts *p, times *t)
         p->count = larger(p->count, at + 1 + (sums && !n->writes));
         lanes = lanes || (sums && n->writes);
     }
-    p->exchanges = p->count - !lanes; /* what metrics sum is exchanged at the very end, where nobody reads it before */
+    p->exchanges = p->count - !lanes; /* what metrics sum is exchanged at the very end if no node reads it before */
 }
 
-/* As late as it may be, for updates, which then see that some card met an index out of range, and for what is made of sums; and
+/* As late as it may be, for updates, which then see that some member met an index out of range, and for what is made of sums; and
  * when sums must have been exchanged. */
 static void find_latest(const lki_graph *g, lki_parts *p, times *t)
 {
@@ -164,7 +164,7 @@ static int64_t bytes_of(const lki_graph *g, const lki_node *n)
 }
 
 /* Sums of exchange e in the order they are made: those of parts before it, then of its own. A pack is full when it has more than
- * `limit` bytes; part e ends behind the sum that fills it, and what is left of it is the next part. Returns how many parts that
+ * `limit` bytes; part e ends after the sum that fills it, and what is left of it is the next part. Returns how many parts that
  * makes more, and with `apply` makes them: there must be room for them (make_room). */
 static int split_exchange(const lki_graph *g, lki_parts *p, int e, int64_t limit, bool apply)
 {
@@ -192,7 +192,7 @@ static int split_exchange(const lki_graph *g, lki_parts *p, int e, int64_t limit
     return more;
 }
 
-/* What comes behind exchange e, and what is written with it, moves on by so many. */
+/* What comes after exchange e, and what is written with it, moves on by so many. */
 static void make_room(const lki_graph *g, lki_parts *p, int e, int more)
 {
     for (int k = 0; k < p->node_count; k++) {
@@ -214,7 +214,7 @@ static void split_exchanges(const lki_graph *g, lki_parts *p, int64_t limit)
     }
 }
 
-/* Whether to stop goes with the next exchange that cards wait for. */
+/* Whether to stop goes with the next exchange that members wait for. */
 static void find_stops(const lki_graph *g, lki_parts *p)
 {
     for (int k = 0; k < p->node_count; k++) {

@@ -1,4 +1,4 @@
-/* Making what one card of several runs. Values and nodes keep their numbers; others are added behind them. */
+/* Making what one member of several runs. Values and nodes keep their numbers; others are added after them. */
 #include "plan/shard/shard.h"
 #include "op/op.h"
 #include <lockstep/tensor.h>
@@ -12,18 +12,18 @@ typedef struct cutter {
     lki_graph            *to;
     lki_shard            *out;
     const lki_lane_split *split;
-    int                   card, cards;
+    int                   member, members;
     bool                  sums;
     lk_tensor            *table; /* of replica_sum */
     int                  *twins; /* by node that sums and slot: its node there */
 } cutter;
 
-bool lki_lane_split_of(int lanes, int cards, lki_lane_split *out)
+bool lki_lane_split_of(int lanes, int members, lki_lane_split *out)
 {
     lki_subtree trees[2 * 10 + 1]; /* of LKI_MAX_LANES */
-    *out = (lki_lane_split){.cards = cards, .lanes = lanes, .slots = 1};
-    for (int i = 0; i < cards; i++) {
-        const int from = lki_lane_owner_begin(lanes, i, cards), end = lki_lane_owner_begin(lanes, i + 1, cards);
+    *out = (lki_lane_split){.members = members, .lanes = lanes, .slots = 1};
+    for (int i = 0; i < members; i++) {
+        const int from = lki_lane_owner_begin(lanes, i, members), end = lki_lane_owner_begin(lanes, i + 1, members);
         const int count = lki_lane_subtrees(from, end, trees);
         if (from == end || out->first[i] + count > LKI_MOST_SHARDS) return false;
         memcpy(&out->tree[out->first[i]], trees, (size_t)count * sizeof *trees);
@@ -34,9 +34,9 @@ bool lki_lane_split_of(int lanes, int cards, lki_lane_split *out)
     return true;
 }
 
-static int own_trees(const cutter *c) { return lki_lane_split_trees(c->split, c->card); }
+static int own_trees(const cutter *c) { return lki_lane_split_trees(c->split, c->member); }
 
-static const lki_subtree *own_tree(const cutter *c, int slot) { return &c->split->tree[c->split->first[c->card] + slot]; }
+static const lki_subtree *own_tree(const cutter *c, int slot) { return &c->split->tree[c->split->first[c->member] + slot]; }
 
 static int *twin(const cutter *c, int node, int slot) { return &c->twins[node * c->split->slots + slot]; }
 
@@ -100,7 +100,7 @@ static window rows_of_lanes(const lki_rows *rows, int from, int end)
 
 static window own_rows(const cutter *c, const lki_rows *rows)
 {
-    return rows_of_lanes(rows, c->split->begin[c->card], c->split->begin[c->card + 1]);
+    return rows_of_lanes(rows, c->split->begin[c->member], c->split->begin[c->member + 1]);
 }
 
 static window rows_of_tree(const lki_rows *rows, const lki_subtree *t) { return rows_of_lanes(rows, t->lane, t->lane + t->width); }
@@ -123,7 +123,7 @@ static int64_t entry_of(const lk_shape *s)
 
 static bool has_own_rows(const cutter *c, int value) { return c->parts->rows[lki_graph_root(c->from, value)]; }
 
-/* Values of which a card has its own rows; of an input these are not the first ones. */
+/* Values of which a member has its own rows; of an input these may not be the first ones. */
 static void cut_values(cutter *c)
 {
     for (int v = 0; v < c->from->value_count; v++) {
@@ -156,8 +156,8 @@ static lk_status cut_operand(cutter *c, int node, int i, const lki_rows *rows, w
     return LK_OK;
 }
 
-/* A node to rows w. Operands the card has its own rows of are cut to these already; of others with an entry for each row it has
- * all. */
+/* A node to rows w. Operands of which the member has its own rows only are already cut to these; of others with an entry for each
+ * row it has all. */
 static lk_status cut_node(cutter *c, int recorded, int node, window w)
 {
     const lki_node *n = &c->from->nodes[recorded];
@@ -257,12 +257,12 @@ static size_t pack_bytes(const cutter *c, int e, lk_dtype dtype)
     return bytes;
 }
 
-/* Sent to all, a card gets the packs of all others; swapped, of each a piece, and a piece of the sum. */
+/* Gathered: a member gets the packs of all others. Swapped: a piece of each, and then the pieces of the sum. */
 static lki_pack_way way_of(const cutter *c, int e, lk_dtype dtype)
 {
-    const size_t bytes = pack_bytes(c, e, dtype), others = (size_t)c->cards - 1, slots = (size_t)c->split->slots;
-    const size_t piece = bytes / (size_t)c->cards;
-    if (c->sums && (dtype == LK_F32 || dtype == LK_F64)) return LKI_PACK_LINKED;
+    const size_t bytes = pack_bytes(c, e, dtype), others = (size_t)c->members - 1, slots = (size_t)c->split->slots;
+    const size_t piece = bytes / (size_t)c->members;
+    if (c->sums && (dtype == LK_F32 || dtype == LK_F64)) return LKI_PACK_CARRIED;
     return others * (slots * bytes - slots * piece - piece) >= LKI_SWAP_BYTES ? LKI_PACK_SWAPPED : LKI_PACK_GATHERED;
 }
 
@@ -280,7 +280,7 @@ static lk_status place_packs(cutter *c, int e)
             *pack = (lki_pack){.dtype = pack_types[k], .way = way, .at = x->bytes, .sum = -1, .pieces = -1, .piece = -1};
             LKI_TRY(place_pack(c, e, pack));
             if (way != LKI_PACK_SWAPPED) continue;
-            x->bytes = lki_bytes_add(pack->at, lki_bytes_round_up(pack->bytes, (size_t)(16 * c->cards)));
+            x->bytes = lki_bytes_add(pack->at, lki_bytes_round_up(pack->bytes, (size_t)(16 * c->members)));
             pack->bytes = x->bytes - pack->at;
             x->second = true;
         }
@@ -336,7 +336,7 @@ static lk_status add_exchange(cutter *c, int e)
     lki_release(src);
     if (node < 0) return LK_ENOMEM;
     x->received = -1;
-    if (x->gathered && (x->received = leave(c, node, LK_U8, (int64_t)x->gathered * c->split->slots * c->cards)) < 0)
+    if (x->gathered && (x->received = leave(c, node, LK_U8, (int64_t)x->gathered * c->split->slots * c->members)) < 0)
         return LK_ENOMEM;
     for (int k = 0; k < LKI_PACKS; k++) {
         lki_pack *pack = &x->pack[k];
@@ -347,8 +347,8 @@ static lk_status add_exchange(cutter *c, int e)
     return LK_OK;
 }
 
-typedef struct steps { /* from one card's part to the next one's, and from slot to slot; numbers */
-    int64_t card, slot;
+typedef struct steps { /* from one member's part to the next one's, and from slot to slot; numbers */
+    int64_t member, slot;
 } steps;
 
 /* `size` numbers of each subtree, which lie in `of` from number `first` on, added up the tree as far as it goes above them. */
@@ -356,14 +356,14 @@ static lk_status add_sum(cutter *c, lk_dtype dtype, int of, int64_t first, steps
 {
     static const lki_attr none;
     int                   src[LKI_MOST_SHARDS + 1], count = 0;
-    for (int i = 0; i < c->cards; i++)
+    for (int i = 0; i < c->members; i++)
         for (int slot = 0; slot < lki_lane_split_trees(c->split, i); slot++) {
             const lki_value part = {.kind = LKI_VALUE_MADE,
                                     .dtype = dtype,
                                     .shape = {.rank = 1, .dim = {size}},
                                     .maker = -1,
                                     .alias_of = of,
-                                    .offset = first + i * by.card + slot * by.slot,
+                                    .offset = first + i * by.member + slot * by.slot,
                                     .replica = -1};
             if ((src[count++] = lki_graph_add_value(c->to, &part)) < 0) return LK_ENOMEM;
         }
@@ -390,9 +390,9 @@ static lk_status add_sums(cutter *c, int e)
     const lki_exchange_plan *x = &c->out->exchanges[e];
     for (int k = 0; k < LKI_PACKS; k++) {
         lki_pack     *pack = &c->out->exchanges[e].pack[k];
-        const int64_t size = (int64_t)lk_dtype_bytes(pack->dtype), piece = elements(pack) / c->cards;
+        const int64_t size = (int64_t)lk_dtype_bytes(pack->dtype), piece = elements(pack) / c->members;
         const int64_t slot = (int64_t)x->gathered / size;
-        if (!pack->bytes || pack->way == LKI_PACK_LINKED) continue;
+        if (!pack->bytes || pack->way == LKI_PACK_CARRIED) continue;
         if (pack->way == LKI_PACK_SWAPPED)
             LKI_TRY(add_sum(c, pack->dtype, pack->pieces, 0, (steps){piece, elements(pack)}, piece, &pack->piece));
         else
@@ -402,7 +402,7 @@ static lk_status add_sums(cutter *c, int e)
     return LK_OK;
 }
 
-/* Each card's piece of the sum goes to all. */
+/* Each member's piece of the sum goes to all. */
 static lk_status add_second(cutter *c, int e)
 {
     lki_exchange_plan *x = &c->out->exchanges[e];
@@ -495,7 +495,7 @@ static lk_status make(cutter *c)
 /* All subtrees, from left to right. */
 static lk_tensor *table_of(const lki_lane_split *s)
 {
-    const int count = s->first[s->cards];
+    const int count = s->first[s->members];
     int32_t   table[2 * LKI_MOST_SHARDS];
     for (int i = 0; i < count; i++) {
         table[2 * i] = s->tree[i].lane;
@@ -504,10 +504,15 @@ static lk_tensor *table_of(const lki_lane_split *s)
     return lk_tensor_from(LK_SHAPE(count, 2), LK_I32, table);
 }
 
-lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_lane_split *split, int card, bool sums, lki_shard *out)
+lk_status lki_shard_make(const lki_graph *g, const lki_parts *p, const lki_lane_split *split, int member, bool sums, lki_shard *out)
 {
-    cutter c = {
-        .from = g, .parts = p, .out = out, .split = split, .card = card, .cards = split->cards, .sums = sums && split->slots == 1};
+    cutter    c = {.from = g,
+                   .parts = p,
+                   .out = out,
+                   .split = split,
+                   .member = member,
+                   .members = split->members,
+                   .sums = sums && split->slots == 1};
     lk_status status = LK_ENOMEM;
     *out = (lki_shard){.graph = lki_graph_new()};
     c.to = out->graph;
