@@ -31,8 +31,13 @@
 
 typedef enum seat_state { RUNNING, WAITING, DONE } seat_state;
 
+typedef struct bell { /* a word that threads wait on; it grows with every change of seats that may concern them */
+    unsigned event, sleepers;
+} bell;
+
 typedef struct seat {
     seat_state      state;
+    bell            bell; /* of replicas that take turns: only the one whose turn it is wakes */
     const char     *call, *detail;
     lki_meeting_fn *fn;
     void           *mine;
@@ -49,7 +54,8 @@ struct lki_replica_run {
     void            *pool;   /* the caller's */
     lki_tracer      *tracer; /* not NULL: replicas take turns */
     lki_mutex        lock;
-    unsigned         event, sleepers, spins; /* the word all wait on; grows with every change of seats */
+    bell             bell; /* of replicas that run at the same time */
+    unsigned         spins;
     int              waiting, done, turn;
     bool             meeting; /* all are here; replica 0 holds it */
     uint64_t         meetings;
@@ -144,23 +150,32 @@ static bool all_through(const lki_replica_run *run, int r, uint64_t meeting)
 /* Return with the lock held when the condition is true; false when the deadline passed first. */
 static bool wait_until(lki_replica_run *run, condition *met, int r, uint64_t meeting, int64_t deadline)
 {
+    bell *b = run->tracer ? &run->seat[r].bell : &run->bell;
     for (;;) {
         lki_mutex_take(&run->lock);
         if (met(run, r, meeting)) return true;
-        unsigned event = __atomic_load_n(&run->event, __ATOMIC_SEQ_CST);
+        unsigned event = __atomic_load_n(&b->event, __ATOMIC_SEQ_CST);
         lki_mutex_give(&run->lock);
-        if (!lki_wait_while(&run->event, event, &run->sleepers, run->spins, deadline)) {
+        if (!lki_wait_while(&b->event, event, &b->sleepers, run->spins, deadline)) {
             lki_mutex_take(&run->lock);
             return met(run, r, meeting);
         }
     }
 }
 
-/* The lock is the last thing of the run that is touched: after the last replica the caller takes it, and then the run is gone. */
+static void ring(bell *b)
+{
+    __atomic_fetch_add(&b->event, 1, __ATOMIC_SEQ_CST);
+    lki_wake(&b->event, &b->sleepers);
+}
+
+/* The lock is the last thing of the run that is touched: after the last replica the caller takes it, and then the run is gone.
+ * Replica 0 waits for the end of all too. */
 static void let_go(lki_replica_run *run)
 {
-    __atomic_fetch_add(&run->event, 1, __ATOMIC_SEQ_CST);
-    lki_wake(&run->event, &run->sleepers);
+    if (!run->tracer) ring(&run->bell);
+    else ring(&run->seat[run->turn].bell);
+    if (run->tracer && run->turn && run->done == run->count) ring(&run->seat[0].bell);
     lki_mutex_give(&run->lock);
 }
 
@@ -223,6 +238,7 @@ static lk_status arrive(lki_replica_run *run, int r, seat with, uint64_t *meetin
         return status;
     }
     *meeting = run->meetings;
+    with.bell = run->seat[r].bell;
     run->seat[r] = with;
     run->waiting++;
     settle(run);

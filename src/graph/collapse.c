@@ -7,8 +7,8 @@
  * Invariants
  * 1. All or nothing: a new graph is made beside the old one. Where one node cannot be merged, the old one stays, and one line says
  *    why.
- * 2. The k-th nodes of all replicas belong together. They keep the place of the first replica that recorded them, which is the
- *    order of one device.
+ * 2. The k-th ops of all replicas belong together: echoes of a node with that node (echo.h). They keep the place of the first
+ *    replica that recorded them, which is the order of one device.
  * 3. Nodes that all replicas recorded together (where they met) are copied. Sums over the replicas become nothing, because merged
  *    sums are already whole. A node that works on one replica's part of a sum waits: it may turn out to be one of N of a kind, or
  *    not to be needed. */
@@ -32,7 +32,7 @@ static lk_status merge_tuple(lki_merger *m, int tuple)
     for (int r = 0; r < m->n; r++) {
         const lki_node *n = lki_from_node(m, member[r]);
         for (int d = 0; d < n->ndst && !n->writes; d++)
-            m->whole[n->dst[d]] = dst[d];
+            m->whole[lki_member_dst(m, member, r, d)] = dst[d];
         if (n->writes && lki_from_value(m, n->dst[0])->version > lki_from_value(m, lki_from_node(m, member[last])->dst[0])->version)
             last = r;
     }
@@ -200,24 +200,47 @@ static lk_status leave(lki_merger *m)
 
 /* ---- lining up ---- */
 
-/* What is needed: results, updates, and what they are made of. Operands come before the nodes that read them, so one sweep from the
+/* If a result of what replica r did in node i is needed, its operands are. */
+static void sweep(lki_merger *m, bool *needed, int i, int r)
+{
+    const lki_node *n = lki_from_node(m, i);
+    bool            live = n->writes;
+    for (int d = 0; d < n->ndst; d++)
+        live = live || needed[lki_echo_dst(m->from, i, r, d)];
+    for (int j = 0; j < n->nsrc && live; j++)
+        if (!lki_is_unread(n, j)) needed[lki_echo_src(m->from, i, r, j)] = true;
+    m->live[i] = m->live[i] || live;
+}
+
+/* What is needed: results, updates, and what they are made of. Operands come before the ops that read them, so one sweep from the
  * back is enough. */
 static lk_status find_live(lki_merger *m)
 {
-    lki_graph *g = m->from;
-    bool      *needed = lki_arena_alloc(&m->arena, (size_t)g->value_count + 1);
+    lki_graph       *g = m->from;
+    lki_recorded_op *events;
+    bool            *needed = lki_arena_alloc(&m->arena, (size_t)g->value_count + 1);
     m->live = lki_arena_alloc(&m->arena, (size_t)g->node_count + 1);
-    if (!needed || !m->live) return LK_ENOMEM;
+    const int count = needed && m->live ? lki_echo_events(g, &events) : -1;
+    if (count < 0) return LK_ENOMEM;
     for (int i = 0; i < g->output_count; i++)
         needed[g->outputs[i]] = true;
-    for (int i = g->node_count - 1; i >= 0; i--) {
-        const lki_node *n = &g->nodes[i];
-        m->live[i] = n->writes;
-        for (int d = 0; d < n->ndst; d++)
-            m->live[i] = m->live[i] || needed[n->dst[d]];
-        for (int j = 0; j < n->nsrc && m->live[i]; j++)
-            if (!lki_is_unread(n, j)) needed[n->src[j]] = true;
-    }
+    for (int i = count - 1; i >= 0; i--)
+        sweep(m, needed, events[i].node, events[i].replica);
+    lki_release(events);
+    return LK_OK;
+}
+
+/* With echoes the k-th ops of all replicas are tuple k. */
+static lk_status line_up_echoes(lki_merger *m)
+{
+    const lki_graph *g = m->from;
+    m->tuples = g->ops_of[0].count;
+    if (!(m->members = lki_merge_integers(m, (int)lki_min((int64_t)m->tuples * m->n, INT32_MAX - 1)))) return LK_ENOMEM;
+    for (int i = 0; i < g->node_count; i++)
+        m->tuple_of[i] = g->nodes[i].replica < 0 ? -1 : g->nodes[i].turn;
+    for (int k = 0; k < m->tuples; k++)
+        for (int r = 0; r < m->n; r++)
+            m->members[k * m->n + r] = g->ops_of[r].turns[k].node;
     return LK_OK;
 }
 
@@ -305,7 +328,7 @@ static lk_status collapse(lki_merger *m)
     if (m->from->several_numbers) return lki_merge_refuse(m, "strategies of different size take part");
     LKI_TRY(make_room(m));
     LKI_TRY(find_live(m));
-    lk_status status = line_up(m, true);
+    lk_status status = m->from->ops_of ? line_up_echoes(m) : line_up(m, true);
     if (status == LK_EUNSUPPORTED) status = line_up(m, false); /* one may have done more that is not needed */
     LKI_TRY(status);
     LKI_TRY(enter_variables(m));
@@ -321,6 +344,7 @@ static lk_status collapse(lki_merger *m)
 lk_status lki_graph_collapse(lki_graph **g)
 {
     if ((*g)->replicas < 2 || (*g)->tracer.roots) return LK_OK;
+    LKI_TRY(lki_echo_check(*g));
     lki_merger m = {.from = *g, .n = (*g)->replicas};
     lk_status  status = LK_OK;
     LK_STEP /* constants made on the way are held by the new graph */
@@ -334,7 +358,7 @@ lk_status lki_graph_collapse(lki_graph **g)
         lki_tell(LKI_TOPIC_LANES, "%s: its %d replicas are planned one beside the other, not as one device: %s", m.from->name, m.n,
                  m.why);
         m.from->apart = true;
-        status = LK_OK;
+        status = lki_echo_expand(m.from);
     }
     lki_graph_free(*g == m.to ? m.from : m.to);
     lki_arena_clear(&m.arena);

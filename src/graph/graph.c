@@ -1,6 +1,6 @@
 /* A graph as it is recorded: ops become nodes, tensors values. */
-#include "graph/graph.h"
 #include "core/memory.h"
+#include "graph/echo.h"
 #include "op/replica.h"
 #include "op/run.h"
 #include <stdio.h>
@@ -98,9 +98,8 @@ static bool operand_values(lki_graph *g, int count, lk_tensor *const *src, int *
 
 static lki_graph_variable *find_variable(lki_graph *g, lk_variable *v)
 {
-    for (int i = 0; i < g->variable_count; i++)
-        if (g->variables[i].variable == v) return &g->variables[i];
-    return NULL;
+    const int *entry = lki_map_find(&g->entry_of, (uintptr_t)v);
+    return entry ? &g->variables[*entry] : NULL;
 }
 
 static lki_value variable_value(lk_variable *v, int version, int entry, int maker)
@@ -124,7 +123,7 @@ lki_graph_variable *lki_graph_enter(lki_graph *g, lk_variable *v)
     if (!lki_grow((void **)&g->variables, &g->variable_capacity, g->variable_count + 1, sizeof *entry)) return NULL;
     lki_value value = variable_value(v, 0, g->variable_count, -1);
     int       at = lki_graph_add_value(g, &value);
-    if (at < 0) return NULL;
+    if (at < 0 || !lki_map_put(&g->entry_of, (uintptr_t)v, g->variable_count)) return NULL;
     entry = &g->variables[g->variable_count++];
     *entry = (lki_graph_variable){lki_retain(v), 0, at, at};
     return entry;
@@ -150,14 +149,24 @@ static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
     return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g->token, entry->value);
 }
 
-/* A node of this thread's replica; with one replica, or outside of them, it belongs to none of them alone. */
-static void tag(lki_graph *g, lki_node *n)
+/* The replica of this thread; with one replica, or outside of them, -1: what is recorded belongs to none of them alone. */
+static int replica_here(void)
 {
     const lki_replica *r = lki_replica_current();
-    if (!r || r->count < 2) return;
-    g->several_numbers = g->several_numbers || (g->replicas && g->replicas != r->count);
-    g->replicas = r->count;
-    n->replica = r->id;
+    return r && r->count > 1 ? r->id : -1;
+}
+
+/* Before a replica records anything. */
+static lk_status begin_replica(lki_graph *g)
+{
+    const int count = lki_replica_current()->count;
+    if (g->replicas == count) return LK_OK;
+    if (g->replicas) {
+        LKI_TRY(lki_echo_expand(g));
+        g->several_numbers = true;
+    } else if (!g->tracer.roots && !(g->ops_of = lki_zalloc_array(count, sizeof *g->ops_of))) return LK_ENOMEM;
+    g->replicas = count;
+    return LK_OK;
 }
 
 static void note_where(lki_graph_where *w, const lki_replica *r)
@@ -193,61 +202,85 @@ static void note_precision(lki_graph *g)
     g->own_precision = true;
 }
 
-static int trace_node(lki_graph *g, const lki_infer *f, int extra_src, int extra_value, int ndst)
+/* The node of an op on operands src: a new one, or, of an echo, that of replica 0. */
+static lk_status enter_node(lki_graph *g, const lki_infer *f, int nsrc, const int *src, int ndst, int *node)
 {
-    int few[20], *src = f->nsrc + extra_src <= 20 ? few : lki_alloc_array(f->nsrc + extra_src, sizeof *src);
-    int node = -1;
-    if (src && operand_values(g, f->nsrc, f->src, src + extra_src)) {
-        if (extra_src) src[0] = extra_value;
-        node = lki_graph_add_node(g, f->op, f->attr, f->nsrc + extra_src, src, ndst);
-    }
-    if (node >= 0) {
-        lki_node *n = &g->nodes[node];
-        n->type = lki_kernel_type(f);
-        n->mode = f->mode;
-        n->cut = f->cut;
-        n->rows = f->rows;
-        tag(g, n);
-        note_device(g);
-        note_precision(g);
-    }
-    if (src != few) lki_release(src);
-    return node;
+    const int r = replica_here();
+    *node = -1;
+    if (r >= 0) LKI_TRY(begin_replica(g));
+    if (r > 0) LKI_TRY(lki_echo_find(g, f, src, r, node));
+    note_device(g);
+    note_precision(g);
+    if (*node >= 0) return LK_OK;
+    if ((*node = lki_graph_add_node(g, f->op, f->attr, nsrc, src, ndst)) < 0) return LK_ENOMEM;
+    lki_node *n = &g->nodes[*node];
+    n->type = lki_kernel_type(f);
+    n->mode = f->mode;
+    n->cut = f->cut;
+    n->rows = f->rows;
+    n->replica = r;
+    n->writes = f->nvar > 0;
+    return LK_OK;
 }
 
-static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **dst)
+/* Results that are tensors: values of this replica. An alias has nothing to run. */
+static lk_status make_results(lki_graph *g, const lki_infer *f, const int *src, int node, lk_tensor **dst)
 {
-    lki_graph *g = graph_of(tracer);
-    int        node = trace_node(g, f, 0, 0, f->ndst);
-    if (node < 0) return LK_ENOMEM;
+    const bool alias = g->nodes[node].slot == LKI_K_none;
+    const int  r = replica_here();
     for (int i = 0; i < f->ndst; i++) {
         lki_value v = {.kind = LKI_VALUE_MADE,
                        .dtype = f->dtype[i > 0],
                        .shape = f->shape[i > 0],
                        .rows = f->rows,
                        .maker = node,
-                       .alias_of = -1,
-                       .replica = g->nodes[node].replica};
-        if (g->nodes[node].slot == LKI_K_none) v.alias_of = g->nodes[node].src[0];
-        int at = lki_graph_add_value(g, &v);
+                       .alias_of = alias ? src[0] : -1,
+                       .replica = r};
+        int       at = lki_graph_add_value(g, &v);
         if (at < 0) return LK_ENOMEM;
-        g->nodes[node].dst[i] = at;
+        if (g->nodes[node].replica == r) g->nodes[node].dst[i] = at;
         dst[i] = lki_tensor_traced(v.dtype, &v.shape, &v.rows, g->token, at);
         if (lki_bad(dst[i])) return LK_ENOMEM;
     }
-    if (g->nodes[node].slot == LKI_K_none) g->nodes[node].dead = true; /* an alias: nothing to run */
+    g->nodes[node].dead = alias;
     return LK_OK;
+}
+
+enum { FEW_OPERANDS = 20 };
+
+static lk_status trace_op(lki_tracer *tracer, const lki_infer *f, lk_tensor **dst)
+{
+    lki_graph *g = graph_of(tracer);
+    int        few[FEW_OPERANDS], *src = f->nsrc <= FEW_OPERANDS ? few : lki_alloc_array(f->nsrc, sizeof *src), node;
+    lk_status  status = src && operand_values(g, f->nsrc, f->src, src) ? LK_OK : LK_ENOMEM;
+    if (status == LK_OK) status = enter_node(g, f, f->nsrc, src, f->ndst, &node);
+    const int first = g->value_count;
+    if (status == LK_OK) status = make_results(g, f, src, node, dst);
+    if (status == LK_OK && replica_here() >= 0 && !lki_echo_note(g, replica_here(), node, first, src)) status = LK_ENOMEM;
+    if (src != few) lki_release(src);
+    return status;
+}
+
+/* Operands, and before them the variable itself if the op reads it. */
+static lk_status enter_update(lki_graph *g, const lki_infer *f, int *node)
+{
+    const int own = lki_reads_own_variable(f->op), count = f->nsrc + own;
+    int       few[FEW_OPERANDS], *src = count <= FEW_OPERANDS ? few : lki_alloc_array(count, sizeof *src);
+    lk_status status = src && operand_values(g, f->nsrc, f->src, src + own) ? LK_OK : LK_ENOMEM;
+    if (status == LK_OK && own) src[0] = find_variable(g, f->var[0])->value;
+    if (status == LK_OK) status = enter_node(g, f, count, src, f->nvar, node);
+    if (status == LK_OK && replica_here() >= 0 && !lki_echo_note(g, replica_here(), *node, -1, src)) status = LK_ENOMEM;
+    if (src != few) lki_release(src);
+    return status;
 }
 
 static lk_status trace_update(lki_tracer *tracer, const lki_infer *f)
 {
     lki_graph *g = graph_of(tracer);
-    int        own = lki_reads_own_variable(f->op);
+    int        node;
     for (int i = 0; i < f->nvar; i++)
         if (!lki_graph_enter(g, f->var[i])) return LK_ENOMEM;
-    int node = trace_node(g, f, own, find_variable(g, f->var[0])->value, f->nvar);
-    if (node < 0) return LK_ENOMEM;
-    g->nodes[node].writes = true;
+    LKI_TRY(enter_update(g, f, &node));
     for (int i = 0; i < f->nvar; i++)
         if ((g->nodes[node].dst[i] = lki_graph_write(g, f->var[i], node)) < 0) return LK_ENOMEM;
     return LK_OK;
@@ -267,6 +300,7 @@ lki_graph *lki_graph_new(void)
 void lki_graph_free(lki_graph *g)
 {
     if (!g) return;
+    lki_echo_clear(g);
     for (int i = 0; i < g->node_count; i++)
         lki_release(g->nodes[i].src);
     for (int i = 0; i < g->value_count; i++)
@@ -276,6 +310,7 @@ void lki_graph_free(lki_graph *g)
     lki_release(g->nodes);
     lki_release(g->values);
     lki_release(g->variables);
+    lki_map_clear(&g->entry_of);
     lki_release(g->outputs);
     lki_release(g->results);
     lki_release(g->where.device);

@@ -5,11 +5,13 @@
  * 2. A value is made by a node, or is an input of the function, a constant (a tensor captured from outside), or a variable as it
  *    was when it was read. An alias shares the elements of another value, or a range of them, under another shape or meaning.
  * 3. A node that writes variables has them as results: values of kind VARIABLE, one version on.
- * 4. Replicas record into one graph, one after the other; nodes know who recorded them, and each one's are in its order. What they
- *    recorded becomes the graph of one device where that is the same computation (collapse.c). */
+ * 4. Replicas record into one graph, one after the other. What a replica does like replica 0 is an echo of replica 0's node
+ *    (echo.h); other nodes know which replica recorded them. What they recorded becomes the graph of one device if that is the same
+ *    computation (collapse.c). */
 #ifndef LKI_GRAPH_GRAPH_H
 #define LKI_GRAPH_GRAPH_H
 
+#include "core/map.h"
 #include "core/runtime.h"
 #include "graph/form.h"
 #include "op/infer.h"
@@ -48,7 +50,8 @@ typedef struct lki_node {
     int      nsrc, ndst;
     int     *src, *dst; /* values; src in the order of the kernel's operands */
     int      order;     /* nodes run by this; recorded ones have even numbers */
-    int      replica;   /* who recorded it, or -1: all together, or there are none */
+    int      replica;   /* that recorded it, or -1: all together, or there are none */
+    int      turn;      /* its place among the ops of this replica, if the graph has lists of these (echo.h) */
     bool     writes;    /* results are variables */
     bool     dead;      /* it is not needed, or it became part of another */
 } lki_node;
@@ -67,6 +70,8 @@ typedef struct lki_graph_where {
     lki_sending  sending;
 } lki_graph_where;
 
+typedef struct lki_replica_ops lki_replica_ops;
+
 typedef struct lki_graph {
     lki_tracer          tracer;
     lki_value          *values;
@@ -75,12 +80,14 @@ typedef struct lki_graph {
     int                 node_count, node_capacity;
     lki_graph_variable *variables;
     int                 variable_count, variable_capacity;
+    lki_map             entry_of; /* variables, by address: their entries */
     int                 input_count;
     int                *outputs;
     int                 output_count;
     lki_form           *results; /* how the outputs make up the tuple that is returned */
     int                 result_count, result_items;
     int                 replicas;        /* N of those that recorded; 0: none did */
+    lki_replica_ops    *ops_of;          /* by replica: what each did; NULL: all ops are nodes (echo.h) */
     bool                several_numbers; /* replicas of strategies of different size did */
     bool                apart;           /* replicas recorded it and are planned one beside the other */
     lki_device         *device;          /* where ops of replicas were recorded, or else the first op was; NULL: none so far */

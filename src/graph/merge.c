@@ -19,14 +19,6 @@ int *lki_merge_integers(lki_merger *m, int count) { return lki_arena_array(&m->a
 
 static bool is_range_input(const lki_value *v) { return v->maker < 0 && v->alias_of >= 0 && v->replica >= 0; }
 
-static int result_of(const lki_node *n, int value)
-{
-    int d = 0;
-    while (n->dst[d] != value)
-        d++;
-    return d;
-}
-
 /* ---- values of the new graph ---- */
 
 lk_status lki_merge_add_value(lki_merger *m, const lki_value *v, int *out)
@@ -92,11 +84,11 @@ static lk_status own_range(lki_merger *m, int v, int of, int64_t offset, int *ou
 
 static int64_t elements_before(const lki_merger *m, int v)
 {
-    const lki_node *n = lki_from_node(m, lki_from_value(m, v)->maker);
-    const int      *member = m->members + m->tuple_of[lki_from_value(m, v)->maker] * m->n;
-    int64_t         before = 0;
-    for (int r = 0; r < n->replica; r++)
-        before += lki_shape_size(&lki_from_value(m, lki_from_node(m, member[r])->dst[result_of(n, v)])->shape);
+    const lki_value *x = lki_from_value(m, v);
+    const int       *member = m->members + m->tuple_of[x->maker] * m->n, d = lki_graph_result(m->from, v);
+    int64_t          before = 0;
+    for (int r = 0; r < x->replica; r++)
+        before += lki_shape_size(&lki_from_value(m, lki_member_dst(m, member, r, d))->shape);
     return before;
 }
 
@@ -202,12 +194,9 @@ static int made_together(const lki_merger *m, const int *v)
 {
     int maker = lki_from_value(m, v[0])->maker, tuple = maker < 0 ? -1 : m->tuple_of[maker];
     if (tuple < 0) return -1;
-    for (int r = 0; r < m->n; r++) {
-        int by = m->members[tuple * m->n + r];
-        if (lki_from_value(m, v[r])->maker != by ||
-            result_of(lki_from_node(m, by), v[r]) != result_of(lki_from_node(m, maker), v[0]))
-            return -1;
-    }
+    const int *member = m->members + tuple * m->n, d = lki_graph_result(m->from, v[0]);
+    for (int r = 0; r < m->n; r++)
+        if (d >= lki_from_node(m, member[r])->ndst || lki_member_dst(m, member, r, d) != v[r]) return -1;
     return m->whole[v[0]];
 }
 
@@ -220,10 +209,10 @@ static bool is_common(const lki_merger *m, int v)
 /* Where all met, the same was done to each one's value. */
 static lk_status merge_common(lki_merger *m, const int *v, int *out)
 {
-    int *member = lki_merge_integers(m, m->n), d = result_of(lki_from_node(m, lki_from_value(m, v[0])->maker), v[0]);
+    int *member = lki_merge_integers(m, m->n), d = lki_graph_result(m->from, v[0]);
     if (!member) return LK_ENOMEM;
     for (int r = 0; r < m->n; r++) {
-        if (!is_common(m, v[r]) || result_of(lki_from_node(m, lki_from_value(m, v[r])->maker), v[r]) != d)
+        if (!is_common(m, v[r]) || lki_graph_result(m->from, v[r]) != d)
             return lki_merge_refuse(m, "the replicas met over different things");
         member[r] = lki_from_value(m, v[r])->maker;
     }
@@ -281,8 +270,9 @@ static bool goes_with_rows(const lki_merger *m, const int *member, int j)
     bool any = false;
     for (int r = 0; r < m->n; r++) {
         const lki_node  *n = lki_from_node(m, member[r]);
-        const lki_value *x = lki_from_value(m, n->src[j]);
-        if (n->mode == LKI_WHOLE || x->rows.kind == LKI_ROWS || !x->shape.rank || x->shape.dim[0] != n->rows.rows * n->rows.per_row)
+        const lki_value *x = lki_from_value(m, lki_member_src(m, member, r, j));
+        const lki_rows   rows = lki_echo_rows(m->from, member[r], r);
+        if (n->mode == LKI_WHOLE || x->rows.kind == LKI_ROWS || !x->shape.rank || x->shape.dim[0] != rows.rows * rows.per_row)
             return false;
         any = any || lki_is_cut(n->cut, j);
     }
@@ -318,15 +308,18 @@ static lk_status join_constants(lki_merger *m, const int *v, int *out)
 }
 
 /* A replica that has no rows here: which numbers it would multiply them by does not matter. */
-static bool has_no_rows(const lki_node *n) { return n->mode != LKI_WHOLE && n->rows.rows == 0; }
+static bool has_no_rows(const lki_merger *m, const int *member, int r)
+{
+    return lki_from_node(m, member[r])->mode != LKI_WHOLE && lki_echo_rows(m->from, member[r], r).rows == 0;
+}
 
 static void leave_out_empty(const lki_merger *m, const int *member, int *v)
 {
     int some = 0;
-    while (some < m->n - 1 && has_no_rows(lki_from_node(m, member[some])))
+    while (some < m->n - 1 && has_no_rows(m, member, some))
         some++;
     for (int r = 0; r < m->n; r++)
-        if (lki_from_value(m, v[r])->kind == LKI_VALUE_CONSTANT && has_no_rows(lki_from_node(m, member[r]))) v[r] = v[some];
+        if (lki_from_value(m, v[r])->kind == LKI_VALUE_CONSTANT && has_no_rows(m, member, r)) v[r] = v[some];
 }
 
 static lk_status merge_operand(lki_merger *m, const int *member, int j, int *out)
@@ -334,7 +327,7 @@ static lk_status merge_operand(lki_merger *m, const int *member, int j, int *out
     int *v = lki_merge_integers(m, m->n);
     if (!v) return LK_ENOMEM;
     for (int r = 0; r < m->n; r++)
-        v[r] = lki_from_node(m, member[r])->src[j];
+        v[r] = lki_member_src(m, member, r, j);
     if (lki_is_unread(lki_from_node(m, member[0]), j)) return merge_shapes(m, v, out);
     if (goes_with_rows(m, member, j)) return join_constants(m, v, out);
     leave_out_empty(m, member, v);
@@ -352,17 +345,18 @@ static lk_status merge_attributes(lki_merger *m, const int *member, lki_attr *ou
     bool            rows = true;
     for (int r = 0; r < m->n; r++) {
         const lki_node *n = lki_from_node(m, member[r]);
-        const lk_shape *shape = n->ndst ? &lki_from_value(m, n->dst[0])->shape : &n->attr.shape;
-        rows = rows && n->mode == LKI_EACH && shape->rank && lki_shape_equal(&n->attr.shape, shape);
+        const lki_attr  attr = lki_echo_attr(m->from, member[r], r);
+        const lk_shape *shape = n->ndst ? &lki_from_value(m, lki_member_dst(m, member, r, 0))->shape : &attr.shape;
+        rows = rows && n->mode == LKI_EACH && shape->rank && lki_shape_equal(&attr.shape, shape);
         entries += shape->rank ? shape->dim[0] : 0;
     }
     *out = first->attr;
     for (int r = 1; r < m->n; r++) {
-        const lki_attr *a = &lki_from_node(m, member[r])->attr;
-        lk_shape        shape = a->shape;
+        const lki_attr a = lki_echo_attr(m->from, member[r], r);
+        lk_shape       shape = a.shape;
         if (rows) shape.dim[0] = first->attr.shape.dim[0];
-        if (!lki_shape_equal(&shape, &first->attr.shape) || a->dtype != first->attr.dtype ||
-            memcmp((const char *)a + rest, (const char *)&first->attr + rest, sizeof *a - rest) != 0)
+        if (!lki_shape_equal(&shape, &first->attr.shape) || a.dtype != first->attr.dtype ||
+            memcmp((const char *)&a + rest, (const char *)&first->attr + rest, sizeof a - rest) != 0)
             return lki_merge_refuse(m, "%s of replica %d has other attributes than replica 0's", lki_op_name(first->op), r);
     }
     if (rows) out->shape.dim[0] = entries;
@@ -440,7 +434,7 @@ static lk_status check_results(lki_merger *m, const int *member, const lki_infer
     if (!v) return LK_ENOMEM;
     for (int d = 0; d < n->ndst && !n->writes; d++) {
         for (int r = 0; r < m->n; r++)
-            v[r] = lki_from_node(m, member[r])->dst[d];
+            v[r] = lki_member_dst(m, member, r, d);
         if (f->ndst != n->ndst || !fits_together(m, v, d, f))
             return lki_merge_refuse(m, "%s of all rows is not what the replicas' make up", lki_op_name(n->op));
     }

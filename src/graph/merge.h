@@ -14,7 +14,7 @@
 #define LKI_GRAPH_MERGE_H
 
 #include "core/memory.h"
-#include "graph/graph.h"
+#include "graph/echo.h"
 
 typedef struct lki_joined { /* nodes that no replica recorded alone, found to be N of a kind */
     const int *member;
@@ -25,7 +25,7 @@ typedef struct lki_merger {
     lki_graph  *from, *to;
     int         n;
     bool       *live;     /* by node of `from`: it is needed */
-    int        *members;  /* of tuple k, by replica, from k * n on: nodes of `from` */
+    int        *members;  /* of tuple k, by replica, from k * n on: nodes of `from`; of an echo, the node it repeats */
     int        *tuple_of; /* by node of `from`; -1: none */
     int         tuples;
     bool       *done;  /* by tuple */
@@ -42,6 +42,15 @@ typedef struct lki_merger {
 static inline const lki_value *lki_from_value(const lki_merger *m, int v) { return &m->from->values[v]; }
 static inline const lki_node  *lki_from_node(const lki_merger *m, int i) { return &m->from->nodes[i]; }
 static inline const lki_value *lki_to_value(const lki_merger *m, int v) { return &m->to->values[v]; }
+
+static inline int lki_member_src(const lki_merger *m, const int *member, int r, int j)
+{
+    return lki_echo_src(m->from, member[r], r, j);
+}
+static inline int lki_member_dst(const lki_merger *m, const int *member, int r, int d)
+{
+    return lki_echo_dst(m->from, member[r], r, d);
+}
 
 static inline bool lki_is_alias(const lki_node *n) { return n->slot == LKI_K_none; }
 

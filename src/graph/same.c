@@ -1,7 +1,7 @@
 /* Are two values of a graph the same: made by the same ops, with the same attributes, from the same values and equal constants?
  * Replicas compute uniform things each for itself; this is how to see that they computed the same. Never a false yes; a no where
  * the way back is too long to be walked. */
-#include "graph/graph.h"
+#include "graph/echo.h"
 #include <string.h>
 
 enum { MOST_STEPS = 4096 };
@@ -13,24 +13,19 @@ typedef struct walk {
 
 static bool same(walk *w, int a, int b);
 
-static bool same_nodes(walk *w, const lki_node *m, const lki_node *n)
+/* What made values x and y: node i of replica p, node k of replica q. */
+static bool same_nodes(walk *w, int i, int p, int k, int q)
 {
-    if (m->op != n->op || m->nsrc != n->nsrc || m->writes || n->writes || memcmp(&m->attr, &n->attr, sizeof m->attr)) return false;
-    for (int i = 0; i < m->nsrc; i++) {
-        bool shape_only = m->op == LKI_OP_broadcast_like && i == 1; /* equal results have equal shapes */
-        bool unread = m->slot == LKI_K_none && i > 0;               /* an alias: the elements of the first operand */
-        if (!shape_only && !unread && !same(w, m->src[i], n->src[i])) return false;
+    const lki_graph *g = w->graph;
+    const lki_node  *m = &g->nodes[i], *n = &g->nodes[k];
+    const lki_attr   a = lki_echo_attr(g, i, p), b = lki_echo_attr(g, k, q);
+    if (m->op != n->op || m->nsrc != n->nsrc || m->writes || n->writes || memcmp(&a, &b, sizeof a)) return false;
+    for (int j = 0; j < m->nsrc; j++) {
+        bool shape_only = m->op == LKI_OP_broadcast_like && j == 1; /* equal results have equal shapes */
+        bool unread = m->slot == LKI_K_none && j > 0;               /* an alias: the elements of the first operand */
+        if (!shape_only && !unread && !same(w, lki_echo_src(g, i, p, j), lki_echo_src(g, k, q, j))) return false;
     }
     return true;
-}
-
-static int which_result(const lki_node *n, int value)
-{
-    int i = 0;
-    while (i < n->ndst && n->dst[i] != value)
-        i++;
-
-    return i;
 }
 
 static bool same(walk *w, int a, int b)
@@ -42,8 +37,7 @@ static bool same(walk *w, int a, int b)
         return false;
     if (x->kind == LKI_VALUE_CONSTANT) return lki_same_bits(x->constant, y->constant);
     if (x->kind != LKI_VALUE_MADE || x->maker < 0 || y->maker < 0) return false;
-    const lki_node *m = &g->nodes[x->maker], *n = &g->nodes[y->maker];
-    return which_result(m, a) == which_result(n, b) && same_nodes(w, m, n);
+    return lki_graph_result(g, a) == lki_graph_result(g, b) && same_nodes(w, x->maker, x->replica, y->maker, y->replica);
 }
 
 bool lki_graph_same(lki_tracer *tracer, lk_tensor *a, lk_tensor *b)

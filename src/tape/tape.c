@@ -8,6 +8,7 @@
  *     gradient, so it runs once for each part that exists. */
 #include "tape/tape.h"
 #include "core/dtype.h"
+#include "core/map.h"
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "op/gradient.h"
@@ -30,14 +31,8 @@ typedef struct entry {
 typedef struct reading {
     lk_variable *variable;
     uint64_t     id;
+    int          next; /* while gradients are computed: the next reading of the same variable, or -1 */
 } reading;
-
-/* A set of tensor ids that remembers a small number with each. */
-typedef struct id_map {
-    uint64_t *id;
-    int      *number;
-    int       used, size; /* size: a power of two, or 0 */
-} id_map;
 
 struct lk_tape {
     lki_object   object;
@@ -48,58 +43,8 @@ struct lk_tape {
     int          count, capacity;
     reading     *readings;
     int          reading_count, reading_capacity;
-    id_map       tracked;
+    lki_map      tracked;
 };
-
-/* ---- ids ---- */
-
-static int *map_find(const id_map *m, uint64_t id)
-{
-    for (int i = (int)(id * 0x9e3779b97f4a7c15u >> 40) & (m->size - 1); m->size; i = (i + 1) & (m->size - 1)) {
-        if (m->id[i] == id) return &m->number[i];
-        if (!m->id[i]) return NULL;
-    }
-    return NULL;
-}
-
-static bool map_put(id_map *m, uint64_t id, int number);
-
-static bool map_grow(id_map *m)
-{
-    id_map bigger = {.size = m->size ? 2 * m->size : 64};
-    bigger.id = lki_zalloc_array(bigger.size, sizeof *bigger.id);
-    bigger.number = lki_zalloc_array(bigger.size, sizeof *bigger.number);
-    if (!bigger.id || !bigger.number) {
-        lki_release(bigger.id);
-        lki_release(bigger.number);
-        return false;
-    }
-    for (int i = 0; i < m->size; i++)
-        if (m->id[i]) map_put(&bigger, m->id[i], m->number[i]);
-    lki_release(m->id);
-    lki_release(m->number);
-    *m = bigger;
-    return true;
-}
-
-static bool map_put(id_map *m, uint64_t id, int number)
-{
-    if (2 * (m->used + 1) > m->size && !map_grow(m)) return false;
-    int i = (int)(id * 0x9e3779b97f4a7c15u >> 40) & (m->size - 1);
-    while (m->id[i] && m->id[i] != id)
-        i = (i + 1) & (m->size - 1);
-    if (!m->id[i]) m->used++;
-    m->id[i] = id;
-    m->number[i] = number;
-    return true;
-}
-
-static void map_clear(id_map *m)
-{
-    lki_release(m->id);
-    lki_release(m->number);
-    *m = (id_map){0};
-}
 
 /* ---- recording ---- */
 
@@ -108,7 +53,7 @@ static lk_tape *tape_of(lki_recorder *r) { return (lk_tape *)((char *)r - offset
 static bool any_tracked(const lk_tape *tape, const lki_infer *f)
 {
     for (int i = 0; i < f->nsrc; i++)
-        if (map_find(&tape->tracked, f->src[i]->id)) return true;
+        if (lki_map_find(&tape->tracked, f->src[i]->id)) return true;
     return false;
 }
 
@@ -128,7 +73,7 @@ static void record_op(lki_recorder *r, const lki_infer *f, lk_tensor *const *dst
         e.src[i] = lki_retain(f->src[i]);
     for (int i = 0; i < e.ndst; i++) {
         e.dst[i] = lki_retain(dst[i]);
-        if (lki_is_float(dst[i]->dtype) && !map_put(&tape->tracked, dst[i]->id, 1)) tape->failed = true;
+        if (lki_is_float(dst[i]->dtype) && !lki_map_put(&tape->tracked, dst[i]->id, 1)) tape->failed = true;
     }
     tape->entries[tape->count++] = e;
 }
@@ -138,11 +83,11 @@ static void record_read(lki_recorder *r, lk_variable *v, lk_tensor *value)
     lk_tape *tape = tape_of(r);
     if (!tape->watch_variables || !v->trainable) return;
     if (!lki_grow((void **)&tape->readings, &tape->reading_capacity, tape->reading_count + 1, sizeof(reading)) ||
-        !map_put(&tape->tracked, value->id, 1)) {
+        !lki_map_put(&tape->tracked, value->id, 1)) {
         tape->failed = true;
         return;
     }
-    tape->readings[tape->reading_count++] = (reading){lki_retain(v), value->id};
+    tape->readings[tape->reading_count++] = (reading){lki_retain(v), value->id, -1};
 }
 
 static const void *this_thread(void)
@@ -162,7 +107,7 @@ static void tape_clear(lk_tape *tape)
         lki_drop(tape->readings[i].variable);
     lki_release(tape->entries);
     lki_release(tape->readings);
-    map_clear(&tape->tracked);
+    lki_map_clear(&tape->tracked);
     tape->entries = NULL;
     tape->readings = NULL;
     tape->count = tape->capacity = tape->reading_count = tape->reading_capacity = 0;
@@ -196,7 +141,7 @@ lk_status lk_tape_watch(lk_tape *tape, lk_tensor *t)
     if (lki_stands_for(t)) return lki_fail(LK_EINVAL, "lk_tape_watch: %s", lki_why_not_plain(t));
     if (!lki_is_float(t->dtype))
         return lki_fail(LK_EDTYPE, "lk_tape_watch: %s has no gradient; only floats do", lk_dtype_name(t->dtype));
-    return map_put(&tape->tracked, t->id, 1) ? LK_OK : LK_ENOMEM;
+    return lki_map_put(&tape->tracked, t->id, 1) ? LK_OK : LK_ENOMEM;
 }
 
 lk_status lk_tape_end(lk_tape *tape)
@@ -213,12 +158,19 @@ lk_status lk_tape_end(lk_tape *tape)
 
 typedef struct walk {
     lk_tape    *tape;
-    id_map      useful;     /* tensors that depend on the sources, numbered */
+    lki_map     useful;     /* tensors that depend on the sources, numbered */
+    lki_map     read;       /* variables, by address: the first reading of each */
     lk_tensor **sum[PARTS]; /* by that number; references */
     int         slots;
 } walk;
 
-static bool mark_useful(walk *w, uint64_t id) { return map_find(&w->useful, id) || map_put(&w->useful, id, w->slots++); }
+static int first_reading(const walk *w, const lk_variable *v)
+{
+    const int *r = lki_map_find(&w->read, (uintptr_t)v);
+    return r ? *r : -1;
+}
+
+static bool mark_useful(walk *w, uint64_t id) { return lki_map_find(&w->useful, id) || lki_map_put(&w->useful, id, w->slots++); }
 
 static bool find_useful(walk *w, int count)
 {
@@ -226,7 +178,7 @@ static bool find_useful(walk *w, int count)
         const entry *e = &w->tape->entries[i];
         bool         leads = false;
         for (int j = 0; j < e->nsrc && !leads; j++)
-            leads = map_find(&w->useful, e->src[j]->id) != NULL;
+            leads = lki_map_find(&w->useful, e->src[j]->id) != NULL;
         for (int j = 0; j < e->ndst && leads; j++)
             if (!mark_useful(w, e->dst[j]->id)) return false;
     }
@@ -237,7 +189,7 @@ static bool find_useful(walk *w, int count)
 
 static void add_gradient(walk *w, const lk_tensor *of, lk_tensor *g)
 {
-    int *slot = map_find(&w->useful, of->id);
+    int *slot = lki_map_find(&w->useful, of->id);
     if (!slot || !g) return;
     int         part = !lki_bad(g) && lki_is_uniform(g) ? UNIFORM_PART : ROW_PART;
     lk_tensor **sum = &w->sum[part][*slot], *before = *sum;
@@ -248,7 +200,7 @@ static void add_gradient(walk *w, const lk_tensor *of, lk_tensor *g)
 
 static lk_tensor *gradient_part(const walk *w, uint64_t id, int part)
 {
-    int *slot = map_find(&w->useful, id);
+    int *slot = lki_map_find(&w->useful, id);
     return slot ? w->sum[part][*slot] : NULL;
 }
 
@@ -269,7 +221,7 @@ static bool step_back(walk *w, const entry *e, int part)
     bool        room = dx && need;
     if (room) {
         for (int i = 0; i < e->nsrc; i++)
-            need[i] = map_find(&w->useful, e->src[i]->id) != NULL;
+            need[i] = lki_map_find(&w->useful, e->src[i]->id) != NULL;
         lki_gradient_of(e->op)(&(lki_backward){e->op, &e->attr, e->nsrc, e->ndst, e->src, e->dst, dy, need, dx});
         for (int i = 0; i < e->nsrc; i++)
             add_gradient(w, e->src[i], dx[i]);
@@ -351,7 +303,8 @@ static void walk_end(walk *w)
             }
         lki_release(w->sum[p]);
     }
-    map_clear(&w->useful);
+    lki_map_clear(&w->useful);
+    lki_map_clear(&w->read);
     if (w->tape->persistent) return;
     tape_clear(w->tape);
     w->tape->used = true;
@@ -420,13 +373,24 @@ static lk_tensor *held(lk_tensor *t)
 }
 
 /* A variable may have been read several times; its gradient is the sum over the reads, in their order. */
+/* Readings of a variable in the order they were made. */
+static bool link_readings(walk *w)
+{
+    bool good = true;
+    for (int r = w->tape->reading_count - 1; r >= 0 && good; r--) {
+        reading *x = &w->tape->readings[r];
+        x->next = first_reading(w, x->variable);
+        good = lki_map_put(&w->read, (uintptr_t)x->variable, r);
+    }
+    return good;
+}
+
 static void collect(const walk *w, lk_grads *g, int i)
 {
     lk_tensor *part[PARTS] = {0};
-    for (int r = 0; r < w->tape->reading_count; r++)
-        if (w->tape->readings[r].variable == g->variable[i])
-            for (int p = 0; p < PARTS; p++)
-                part[p] = plus(part[p], gradient_part(w, w->tape->readings[r].id, p));
+    for (int r = first_reading(w, g->variable[i]); r >= 0; r = w->tape->readings[r].next)
+        for (int p = 0; p < PARTS; p++)
+            part[p] = plus(part[p], gradient_part(w, w->tape->readings[r].id, p));
     g->row_part[i] = held(part[ROW_PART]);
     g->uniform_part[i] = held(part[UNIFORM_PART]);
     g->total[i] = held(plus(part[ROW_PART], part[UNIFORM_PART]));
@@ -438,10 +402,10 @@ lk_grads *lk_tape_gradient(lk_tape *tape, lk_tensor *target, lk_variables variab
     lk_grads *g = may_be_asked(tape) ? grads_new(variables) : NULL;
     if (!g) return NULL;
     walk w = {.tape = tape};
-    bool good = true;
-    for (int r = 0; r < tape->reading_count; r++)
-        for (int i = 0; i < variables.count; i++)
-            if (tape->readings[r].variable == variables.item[i]) good = good && mark_useful(&w, tape->readings[r].id);
+    bool good = link_readings(&w);
+    for (int i = 0; i < variables.count; i++)
+        for (int r = first_reading(&w, variables.item[i]); r >= 0; r = tape->readings[r].next)
+            good = good && mark_useful(&w, tape->readings[r].id);
     good = good && walk_back(&w, (lk_tuple){1, &target}, (lk_tuple){0, NULL});
     for (int i = 0; i < g->count && good; i++)
         collect(&w, g, i);

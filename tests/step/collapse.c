@@ -165,6 +165,14 @@ static void like_one(int convolutions, double l2, bool adam)
     stop_listening();
 }
 
+/* The graph has the nodes of one replica, those of where they meet, and what each writes by itself: its lanes of the metric. */
+TEST(replicas_are_recorded_once)
+{
+    const outcome one = run(1, 2, 1e-3, true, 2), two = run(2, 2, 1e-3, true, 2), eight = run(8, 2, 1e-3, true, 2);
+    assert_int_equal(two.info.ops + 6, eight.info.ops);
+    assert_in_range(eight.info.ops, one.info.ops, 2 * one.info.ops);
+}
+
 TEST(replicas_are_one_device_with_adam) { like_one(1, 0, true); }
 
 TEST(replicas_are_one_device_with_l2) { like_one(2, 1e-3, true); }
@@ -780,11 +788,11 @@ TEST(every_allocation_may_fail)
     }
 }
 
-TESTS(cmocka_unit_test(replicas_are_one_device_with_adam), cmocka_unit_test(replicas_are_one_device_with_l2),
-      cmocka_unit_test(replicas_are_one_device_with_sgd), cmocka_unit_test(replicas_are_one_device_through_many_layers),
-      cmocka_unit_test(replicas_that_are_not_one_device), cmocka_unit_test(replicas_with_variables_of_their_own),
-      cmocka_unit_test(strategies_of_different_size), cmocka_unit_test(inputs_without_a_whole),
-      cmocka_unit_test(rows_that_all_replicas_have), cmocka_unit_test(replicas_that_meet),
+TESTS(cmocka_unit_test(replicas_are_recorded_once), cmocka_unit_test(replicas_are_one_device_with_adam),
+      cmocka_unit_test(replicas_are_one_device_with_l2), cmocka_unit_test(replicas_are_one_device_with_sgd),
+      cmocka_unit_test(replicas_are_one_device_through_many_layers), cmocka_unit_test(replicas_that_are_not_one_device),
+      cmocka_unit_test(replicas_with_variables_of_their_own), cmocka_unit_test(strategies_of_different_size),
+      cmocka_unit_test(inputs_without_a_whole), cmocka_unit_test(rows_that_all_replicas_have), cmocka_unit_test(replicas_that_meet),
       cmocka_unit_test(nested_values_go_in_and_come_out), cmocka_unit_test(rows_come_out_in_one_piece),
       cmocka_unit_test(functions_without_run), cmocka_unit_test(one_trace_per_structure),
       cmocka_unit_test(a_strategy_with_lanes_of_its_own), cmocka_unit_test(a_function_called_by_a_replica_runs_op_by_op),
