@@ -49,13 +49,13 @@ static bool shape_is_of_rows(lki_mode mode, const lki_attr *attr, const lk_shape
     return mode == LKI_EACH && shape->rank && lki_shape_equal(&attr->shape, shape);
 }
 
-lki_attr lki_echo_attr(const lki_graph *g, int node, int r)
+const lki_attr *lki_echo_attr(const lki_graph *g, int node, int r, lki_attr *room)
 {
     const lki_node *n = &g->nodes[node];
-    lki_attr        attr = n->attr;
-    if (lki_is_echo(n, r) && n->ndst && shape_is_of_rows(n->mode, &attr, &g->values[n->dst[0]].shape))
-        attr.shape.dim[0] = g->values[lki_echo_dst(g, node, r, 0)].shape.dim[0];
-    return attr;
+    if (!lki_is_echo(n, r) || !shape_is_of_rows(n->mode, &n->attr, &g->values[n->dst[0]].shape)) return &n->attr;
+    *room = n->attr;
+    room->shape.dim[0] = g->values[lki_echo_dst(g, node, r, 0)].shape.dim[0];
+    return room;
 }
 
 lki_rows lki_echo_rows(const lki_graph *g, int node, int r)
@@ -94,6 +94,14 @@ static bool same_results(const lki_graph *g, const lki_node *n, const lki_infer 
     return n->rows.kind == f->rows.kind;
 }
 
+/* Before the first echo: room for the results of all. */
+static bool reserve(lki_graph *g)
+{
+    const int64_t results = (int64_t)g->ops_of[0].count * (g->replicas - 1);
+    return lki_grow((void **)&g->values, &g->value_capacity, (int)lki_min(g->value_count + results + 1, INT32_MAX),
+                    sizeof *g->values);
+}
+
 lk_status lki_echo_find(lki_graph *g, const lki_infer *f, const int *src, int r, int *node)
 {
     const lki_replica_ops *first = g->ops_of;
@@ -103,11 +111,11 @@ lk_status lki_echo_find(lki_graph *g, const lki_infer *f, const int *src, int r,
     const lki_node *n = at < 0 ? NULL : &g->nodes[at];
     const bool      alike = n && n->op == f->op && n->type == lki_kernel_type(f) && n->writes == (f->nvar > 0);
     if (alike && n->writes) return LK_OK;
-    if (!alike || n->nsrc != f->nsrc || n->ndst != f->ndst || n->mode != f->mode || n->cut != f->cut || !same_results(g, n, f) ||
-        !same_attributes(g, n, f) || !same_operands(g, n, src, r))
+    if (!alike || !f->ndst || n->nsrc != f->nsrc || n->ndst != f->ndst || n->mode != f->mode || n->cut != f->cut ||
+        !same_results(g, n, f) || !same_attributes(g, n, f) || !same_operands(g, n, src, r))
         return lki_echo_expand(g);
     *node = at;
-    return LK_OK;
+    return k || r > 1 || reserve(g) ? LK_OK : LK_ENOMEM;
 }
 
 /* ---- keeping it ---- */
@@ -173,8 +181,8 @@ int lki_echo_events(const lki_graph *g, lki_recorded_op **out)
 static bool own_node(lki_graph *to, const lki_graph *g, int node, int r)
 {
     const lki_node *n = &g->nodes[node];
-    const lki_attr  attr = lki_echo_attr(g, node, r);
-    const int       at = lki_graph_add_node(to, n->op, &attr, n->nsrc, n->src, n->ndst);
+    lki_attr        room;
+    const int       at = lki_graph_add_node(to, n->op, lki_echo_attr(g, node, r, &room), n->nsrc, n->src, n->ndst);
     if (at < 0) return false;
     lki_node *own = &to->nodes[at];
     own->slot = n->slot;

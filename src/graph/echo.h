@@ -54,10 +54,10 @@ int lki_echo_events(const lki_graph *g, lki_recorded_op **out);
  * replica 0, else of the node itself. */
 static inline bool lki_is_echo(const lki_node *n, int r) { return n->replica == 0 && r > 0; }
 
-int      lki_echo_src(const lki_graph *g, int node, int r, int j);
-int      lki_echo_dst(const lki_graph *g, int node, int r, int d);
-lki_attr lki_echo_attr(const lki_graph *g, int node, int r);
-lki_rows lki_echo_rows(const lki_graph *g, int node, int r);
+int             lki_echo_src(const lki_graph *g, int node, int r, int j);
+int             lki_echo_dst(const lki_graph *g, int node, int r, int d);
+const lki_attr *lki_echo_attr(const lki_graph *g, int node, int r, lki_attr *room); /* in *room, if they are not the node's */
+lki_rows        lki_echo_rows(const lki_graph *g, int node, int r);
 
 /* Which result of its maker a value is. */
 int lki_graph_result(const lki_graph *g, int value);

@@ -343,20 +343,21 @@ static lk_status merge_attributes(lki_merger *m, const int *member, lki_attr *ou
     const size_t    rest = offsetof(lki_attr, num);
     int64_t         entries = 0;
     bool            rows = true;
+    lki_attr        room;
     for (int r = 0; r < m->n; r++) {
         const lki_node *n = lki_from_node(m, member[r]);
-        const lki_attr  attr = lki_echo_attr(m->from, member[r], r);
-        const lk_shape *shape = n->ndst ? &lki_from_value(m, lki_member_dst(m, member, r, 0))->shape : &attr.shape;
-        rows = rows && n->mode == LKI_EACH && shape->rank && lki_shape_equal(&attr.shape, shape);
+        const lki_attr *a = lki_echo_attr(m->from, member[r], r, &room);
+        const lk_shape *shape = n->ndst ? &lki_from_value(m, lki_member_dst(m, member, r, 0))->shape : &a->shape;
+        rows = rows && n->mode == LKI_EACH && shape->rank && lki_shape_equal(&a->shape, shape);
         entries += shape->rank ? shape->dim[0] : 0;
     }
     *out = first->attr;
     for (int r = 1; r < m->n; r++) {
-        const lki_attr a = lki_echo_attr(m->from, member[r], r);
-        lk_shape       shape = a.shape;
+        const lki_attr *a = lki_echo_attr(m->from, member[r], r, &room);
+        lk_shape        shape = a->shape;
         if (rows) shape.dim[0] = first->attr.shape.dim[0];
-        if (!lki_shape_equal(&shape, &first->attr.shape) || a.dtype != first->attr.dtype ||
-            memcmp((const char *)&a + rest, (const char *)&first->attr + rest, sizeof a - rest) != 0)
+        if (!lki_shape_equal(&shape, &first->attr.shape) || a->dtype != first->attr.dtype ||
+            memcmp((const char *)a + rest, (const char *)&first->attr + rest, sizeof *a - rest) != 0)
             return lki_merge_refuse(m, "%s of replica %d has other attributes than replica 0's", lki_op_name(first->op), r);
     }
     if (rows) out->shape.dim[0] = entries;

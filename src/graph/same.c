@@ -18,8 +18,10 @@ static bool same_nodes(walk *w, int i, int p, int k, int q)
 {
     const lki_graph *g = w->graph;
     const lki_node  *m = &g->nodes[i], *n = &g->nodes[k];
-    const lki_attr   a = lki_echo_attr(g, i, p), b = lki_echo_attr(g, k, q);
-    if (m->op != n->op || m->nsrc != n->nsrc || m->writes || n->writes || memcmp(&a, &b, sizeof a)) return false;
+    lki_attr         room[2];
+    if (m->op != n->op || m->nsrc != n->nsrc || m->writes || n->writes ||
+        memcmp(lki_echo_attr(g, i, p, &room[0]), lki_echo_attr(g, k, q, &room[1]), sizeof *room))
+        return false;
     for (int j = 0; j < m->nsrc; j++) {
         bool shape_only = m->op == LKI_OP_broadcast_like && j == 1; /* equal results have equal shapes */
         bool unread = m->slot == LKI_K_none && j > 0;               /* an alias: the elements of the first operand */

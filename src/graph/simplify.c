@@ -7,6 +7,7 @@
  *             before the epilogue, so the bits are those of the separate ops. */
 #include "core/memory.h"
 #include "graph/rewrite.h"
+#include <limits.h>
 
 /* ---- keep ---- */
 
@@ -26,14 +27,20 @@ static int copy_before(lki_graph *g, int value, int writer)
 
 static bool reads_after(const lki_graph *g, const lki_node *n, int writer) { return !n->dead && n->order > g->nodes[writer].order; }
 
-static bool read_after(const lki_graph *g, int value, int writer)
+/* By root value: the order of the last node that reads it; INT_MAX: an output does. NULL without memory. */
+static int *last_readers(const lki_graph *g)
 {
-    for (int i = 0; i < g->output_count; i++)
-        if (lki_graph_root(g, g->outputs[i]) == value) return true;
-    for (int i = 0; i < g->node_count; i++)
-        for (int j = 0; j < g->nodes[i].nsrc; j++)
-            if (reads_after(g, &g->nodes[i], writer) && lki_graph_root(g, g->nodes[i].src[j]) == value) return true;
-    return false;
+    int *last = lki_alloc_array(g->value_count + 1, sizeof *last);
+    for (int v = 0; last && v < g->value_count; v++)
+        last[v] = -1;
+    for (int i = 0; last && i < g->node_count; i++)
+        for (int j = 0; j < g->nodes[i].nsrc && !g->nodes[i].dead; j++) {
+            const int root = lki_graph_root(g, g->nodes[i].src[j]);
+            if (g->nodes[i].order > last[root]) last[root] = g->nodes[i].order;
+        }
+    for (int i = 0; last && i < g->output_count; i++)
+        last[lki_graph_root(g, g->outputs[i])] = INT_MAX;
+    return last;
 }
 
 /* An operand that reads `value`, directly or through an alias, reads `copy` instead. */
@@ -48,20 +55,28 @@ static lk_status redirect(lki_graph *g, int *operand, int value, int copy)
     return *operand < 0 ? LK_ENOMEM : LK_OK;
 }
 
+static lk_status keep_old_version(lki_graph *g, int value, int writer)
+{
+    const int copy = copy_before(g, value, writer);
+    if (copy < 0) return LK_ENOMEM;
+    for (int i = 0; i < g->node_count; i++)
+        for (int j = 0; j < g->nodes[i].nsrc; j++)
+            if (reads_after(g, &g->nodes[i], writer)) LKI_TRY(redirect(g, &g->nodes[i].src[j], value, copy));
+    for (int i = 0; i < g->output_count; i++)
+        LKI_TRY(redirect(g, &g->outputs[i], value, copy));
+    return LK_OK;
+}
+
 static lk_status keep_old_versions(lki_graph *g)
 {
-    for (int value = 0, count = g->value_count; value < count; value++) {
+    int      *last = last_readers(g);
+    lk_status status = last ? LK_OK : LK_ENOMEM;
+    for (int value = 0, count = g->value_count; value < count && status == LK_OK; value++) {
         const int writer = lki_graph_writer_after(g, value);
-        if (writer < 0 || !read_after(g, value, writer)) continue;
-        int copy = copy_before(g, value, writer);
-        if (copy < 0) return LK_ENOMEM;
-        for (int i = 0; i < g->node_count; i++)
-            for (int j = 0; j < g->nodes[i].nsrc; j++)
-                if (reads_after(g, &g->nodes[i], writer)) LKI_TRY(redirect(g, &g->nodes[i].src[j], value, copy));
-        for (int i = 0; i < g->output_count; i++)
-            LKI_TRY(redirect(g, &g->outputs[i], value, copy));
+        if (writer >= 0 && last[value] > g->nodes[writer].order) status = keep_old_version(g, value, writer);
     }
-    return LK_OK;
+    lki_release(last);
+    return status;
 }
 
 /* ---- drop ---- */
