@@ -1,5 +1,5 @@
-/* Executors: how a graph is run on one kind of device. The graph says what is computed. An executor makes of it something that can
- * be replayed, and refuses what it cannot run before anything runs.
+/* Executors: how a graph runs on one kind of device. The graph says what is computed. An executor makes of it something that can be
+ * replayed, and refuses a graph that it cannot run before anything runs.
  *
  *     cpu      cpu/      threads of this machine: lanes, pieces and phases
  *     card     card/     one GPU: launches, captured as graphs of the card
