@@ -60,7 +60,7 @@ fuzz: need
 	@tools/fuzz $(or $(SECONDS),600) $(TARGET)
 
 soak: need-test
-	@tools/build release tests_fault tests_fault_saves tests_fault_backups lockstep_command
+	@tools/build release tests_dist tests_fault tests_fault_saves tests_fault_backups lockstep_command
 	@tools/soak build/release $(or $(CYCLES),500) $(SEED)
 
 debug: need
