@@ -23,7 +23,7 @@ calls() { # files whose objects want what objects of GPUs define
         }'
 }
 
-names() { grep -rlE '\<(lki_on_host|LKI_DEVICE_GPU|lki_gpu_[a-z_]+)\>' src --include='*.[ch]' --include='*.inc' | grep -vE "$own"; }
+names() { tests/house/code src | grep -E '\<(lki_on_host|LKI_DEVICE_GPU|lki_gpu_[a-z_]+)\>' | cut -d: -f1 | sort -u | grep -vE "$own"; }
 
 called=$(calls) || { echo "no object of the library was found in the build folder"; exit 1; }
 found=$(printf '%s\n' "$called" "$(names)" | grep . | sort -u)
