@@ -130,7 +130,8 @@ def train_step(w, state, rows, labels):
 def npy(values, shape, letter, kind):
     header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (kind, ", ".join(map(str, shape)))
     header += " " * (63 - (len(header) + 10) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<%d%s" % (len(values), letter), *values)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + \
+            struct.pack("<%d%s" % (len(values), letter), *values)
 
 
 def save(path, arrays):
@@ -155,7 +156,8 @@ def main(folder):
     rows = [[draw.randrange(WORDS) for _ in range(LENGTH)] for _ in range(ROWS)]
     labels = [draw.randrange(CLASSES) for _ in range(ROWS)]
     save_weights(folder + "/initial.npz", w)
-    save(folder + "/inputs.npz", [("ids", npy(sum(rows, []), [ROWS, LENGTH], "i", "<i4")), ("labels", npy(labels, [ROWS], "i", "<i4"))])
+    save(folder + "/inputs.npz", [("ids", npy(sum(rows, []), [ROWS, LENGTH], "i", "<i4")),
+                                      ("labels", npy(labels, [ROWS], "i", "<i4"))])
     steps = [train_step(w, state, rows[i:i + BATCH], labels[i:i + BATCH]) for i in range(0, ROWS, BATCH)]
     save_weights(folder + "/final.npz", w)
     save_numbers(folder + "/losses.txt", [loss for loss, _ in steps])
@@ -165,8 +167,10 @@ def main(folder):
         "name": "branches", "data": "synthetic", "batch": BATCH, "model": LAYERS, "input_shape": [LENGTH],
         "optimizer": {"name": "SGD", "learning_rate": RATE, "momentum": MOMENTUM},
         "loss": {"name": "SparseCategoricalCrossentropy", "from_logits": True},
-        "mode": "custom", "replicas": 2, "denominator": BATCH, "initial": "initial.npz", "inputs": "inputs.npz", "steps": len(steps),
-        "weights": [{"key": "w%03d" % i, "name": name, "shape": shape, "trainable": True} for i, (name, shape) in enumerate(WEIGHTS)],
+        "mode": "custom", "replicas": 2, "denominator": BATCH,
+        "initial": "initial.npz", "inputs": "inputs.npz", "steps": len(steps),
+        "weights": [{"key": "w%03d" % i, "name": name, "shape": shape, "trainable": True}
+                    for i, (name, shape) in enumerate(WEIGHTS)],
         "sizes": [[3, 3], [3, 3], [2, 2]],
     }
     with open(folder + "/spec.json", "w") as f:

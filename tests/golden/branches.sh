@@ -1,7 +1,7 @@
 #!/bin/bash
-# branches.sh BUILD: the comparison with stored results (golden.c) reads models whose layers say with "from" whose outputs they read.
-# No stored run of TensorFlow has such a model, so branches.py computed one. Its spec is then damaged: each time the comparison must
-# fail, and say why.
+# branches.sh BUILD: the comparison with stored results (golden.c) reads models whose layers say with "from" whose outputs they
+# read. No stored run of TensorFlow has such a model, so branches.py computed one. Its spec is then damaged: each time the
+# comparison must fail, and say why.
 build=${1:?usage: branches.sh BUILD}
 cd "$(dirname "$0")" || exit 1
 [ -x "$build/tests/golden/golden" ] || { echo "skipped: the comparison with stored results was not built"; exit 77; }
@@ -9,7 +9,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 wrong=0
 
-compare() { LOCKSTEP_DATA=$folder "$build/tests/golden/golden" "$1" train/; } # the run needs no data set, but a name for their folder
+# The run needs no data set, but a name for their folder.
+compare() { LOCKSTEP_DATA=$folder "$build/tests/golden/golden" "$1" train/; }
 
 compare own >"$folder/log" && grep -qx '2 passed, 0 failed' "$folder/log" || { cat "$folder/log"; wrong=1; }
 

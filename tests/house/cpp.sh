@@ -5,6 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tried=0 bad=0
+strict="-std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Iinclude"
 if ldd "$build/liblockstep.so" | grep -qE 'lib(asan|tsan|ubsan)'; then
     echo "skipped: built with a sanitizer, and programs of other compilers are not linked with it"
     exit 77
@@ -14,7 +15,7 @@ for compiler in g++ clang++; do
     echo 'int main() {}' >"$work/try.cpp"
     $compiler -std=c++20 "$work/try.cpp" -o "$work/try" 2>/dev/null || continue
     tried=$((tried + 1))
-    if ! $compiler -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude examples/cpp.cpp -L"$build" -llockstep -Wl,-rpath,"$build" -o "$work/cpp"; then
+    if ! $compiler $strict -Werror examples/cpp.cpp -L"$build" -llockstep -Wl,-rpath,"$build" -o "$work/cpp"; then
         bad=1
         continue
     fi
@@ -30,7 +31,7 @@ lk_shape one() { return lk::shape(1); }
 lk_strategy *strategy() { return lk::mirrored_strategy({.cpu_devices = 2}); }
 int unused(int argument) { pair p = {1}; return p.second; }
 CODE
-warnings() { g++ -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -fsyntax-only -Iinclude "$@" "$work/warned.cpp" 2>&1 | grep -E 'warning: ' | sort -u; }
+warnings() { g++ $strict -fsyntax-only "$@" "$work/warned.cpp" 2>&1 | grep -E 'warning: ' | sort -u; }
 expect() { # WARNINGS LINES-AND-WORDS...: each is among them, and all are in the program
     local all=$1
     shift

@@ -1,6 +1,6 @@
 #!/bin/bash
-# docs/environment.md has a table of the environment variables that the library reads, and it has no others; the rest of the document
-# has all that tests, benches and scripts read, except those that a test sets for its own child.
+# docs/environment.md has a table of the environment variables that the library reads, and it has no others; the rest of the
+# document has all that tests, benches and scripts read, except those that a test sets for its own child.
 cd "$(dirname "$0")/../.." || exit 1
 document=docs/environment.md
 bad=0

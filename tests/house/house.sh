@@ -9,7 +9,8 @@ wrong=0
 
 new_tree() { # a house in which all is well
     rm -rf "${tree:?}"/*
-    mkdir -p src/core src/format src/op src/layer src/kernel src/device include/lockstep cli helper tests/house tests/unit bench examples tools cmake .ci
+    mkdir -p src/core src/format src/op src/layer src/kernel src/device include/lockstep cli helper \
+        tests/house tests/unit bench examples tools cmake .ci
     cp "$home"/tests/house/{*.sh,code,order} tests/house/
     cp "$home/.clang-format" .
     touch Makefile CMakeLists.txt CMakePresets.json
@@ -228,6 +229,8 @@ file src/op/a.c <<<$'int x;\t// bad'
 file tests/op/a.sh <<<$'x\t# // bad'
 file tools/a <<<$'# \xff // bad'
 file cmake/a.cmake <<<$'# \t // bad'
+file tools/b <<<"# $long // bad"
+file tests/op/a.py <<<"# $long // bad"
 file Makefile <<<$'all:\n\techo\techo # // bad'
 finds lines
 
