@@ -80,13 +80,22 @@ static const lk_runtime_args F32 = {.seed = 1, .lanes = 8, .threads = 1, .precis
                              TF32 = {.seed = 2, .lanes = 4, .threads = 2, .precision = LK_PRECISION_TF32};
 
 TEST(on_one_card) { check(F32, "GPU:0", TF32, "GPU:0"); }
-TEST(on_a_card_each) { check(F32, "GPU:0", TF32, "GPU:1"); }
-TEST(on_both_cards) { check(F32, NULL, TF32, NULL); }
+TEST(on_a_card_each)
+{
+    LONG_TEST();
+    check(F32, "GPU:0", TF32, "GPU:1");
+}
+TEST(on_both_cards)
+{
+    LONG_TEST();
+    check(F32, NULL, TF32, NULL);
+}
 
 /* If the precision alone differs, so do the digests: no thread multiplies as the other does. */
 TEST(the_precision_alone_differs)
 {
     lk_runtime_args tf32 = F32;
+    LONG_TEST();
     tf32.precision = LK_PRECISION_TF32;
     check(F32, "GPU:0", tf32, "GPU:0");
 }
