@@ -1,6 +1,6 @@
 /* Plans: what a traced graph becomes, replayed once per step.
  *
- *     graph --collapse, simplify--> graph of one device --executor: accepts, rewrite, prepare--> plan --replay, replay, ...
+ *     graph --collapse, simplify--> graph of one device --executor: rewrite, accepts, prepare--> plan --replay, replay, ...
  *
  * An executor decides how it runs (executor.h); it is chosen by the device on which the ops were recorded. Nothing here knows a
  * kind of device. */

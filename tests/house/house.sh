@@ -185,6 +185,12 @@ finds layers
 new_tree
 mkdir src/new
 says layers "src/new: a folder that is not in the order"
+new_tree
+list_folders() { for folder; do printf '  %s/   holds\n' "$folder"; done; }
+list_folders $(cat tests/house/order) | file README.md
+passes layers
+list_folders core lane format | file README.md
+says layers "README.md lists the folders of src/ as: core lane format"
 
 # ---- names ----
 new_tree
