@@ -10,7 +10,7 @@ _lockstep_files() { # suffixes: files that end so, and folders
 _lockstep() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} program=${COMP_WORDS[0]}
     local commands="train evaluate predict summary convert inspect devices data plot bench doctor help" models="basic fashion mlp"
-    local data="digits mnist fashion-mnist" found=
+    local data="digits mnist fashion-mnist" tables=".csv .csv.gz .tsv .npz .npy .tfrecord .tfrecord.gz -ubyte" found=
     [ "$before" = "=" ] && before=${COMP_WORDS[COMP_CWORD - 2]}
     [ "$current" = "=" ] && current=
     compopt -o filenames 2>/dev/null
@@ -21,7 +21,7 @@ _lockstep() {
         found=$(compgen -W "$(_lockstep_options "$program" "$command")" -- "$current")
     else
         case $before in
-        --data | --validation) found=$(compgen -W "$data" -- "$current"; _lockstep_files .csv .csv.gz .tsv .npz .npy .tfrecord .tfrecord.gz -ubyte) ;;
+        --data | --validation) found=$(compgen -W "$data" -- "$current"; _lockstep_files $tables) ;;
         --save | --tensorboard) found=$(compgen -d -- "$current") ;;
         --plot) found=$(_lockstep_files .svg .png) ;;
         --model) found=$(_lockstep_files .keras .h5 .json) ;;
@@ -33,8 +33,8 @@ _lockstep() {
         --metrics) found=$(compgen -W "accuracy auc precision recall mean_absolute_error mean_squared_error" -- "$current") ;;
         --verbose) found=$(compgen -W "0 1 2" -- "$current") ;;
         --devices) found=$(compgen -W "$("$program" devices 2>/dev/null | sed 's/ .*//')" -- "$current") ;;
-        --epochs | --steps | --save-every | --batch | --rows | --replicas | --lanes | --threads | --learning-rate | --seed | --validation-split | --scale | \
-            --label | --delimiter | --features | --image-size) ;;
+        --epochs | --steps | --save-every | --batch | --rows | --replicas | --lanes | --threads | --learning-rate | --seed | \
+            --validation-split | --scale | --label | --delimiter | --features | --image-size) ;;
         *)
             case $command in
             train | summary | bench) found=$(compgen -W "$models" -- "$current"; _lockstep_files .keras .json) ;;
@@ -46,7 +46,7 @@ _lockstep() {
                 case $before in
                 data) found=$(compgen -W "list fetch inspect" -- "$current") ;;
                 fetch) found=$(compgen -W "mnist fashion-mnist" -- "$current") ;;
-                inspect) found=$(compgen -W "$data" -- "$current"; _lockstep_files .csv .csv.gz .tsv .npz .npy .tfrecord .tfrecord.gz -ubyte) ;;
+                inspect) found=$(compgen -W "$data" -- "$current"; _lockstep_files $tables) ;;
                 esac ;;
             esac ;;
         esac

@@ -1,8 +1,10 @@
-# Backends for GPUs (src/device/gpu/backend.h): shared objects the library opens at run time, made of a driver (src/device/) and of the kernels in
-# src/kernel/gpu/.
+# Backends for GPUs (src/device/gpu/backend.h): shared objects the library opens at run time, made of a driver (src/device/) and of
+# the kernels in src/kernel/gpu/.
 #
-#   lockstep-cuda.so   the driver device/cuda/, where nvcc is found (LK_CUDA=AUTO), for the architectures it knows among sm_80, sm_90 and sm_100, and PTX
-#   lockstep-sim.so    the driver device/sim/, and the same kernels read by the host's C++ compiler: cards simulated on the CPU, for tests; not installed
+#   lockstep-cuda.so   the driver device/cuda/, where nvcc is found (LK_CUDA=AUTO), for the architectures it knows among sm_80,
+#                      sm_90 and sm_100, and PTX
+#   lockstep-sim.so    the driver device/sim/, and the same kernels read by the host's C++ compiler: cards simulated on the CPU, for
+#                      tests; not installed
 set(LK_CUDA AUTO CACHE STRING "GPU kernels: AUTO, ON or OFF")
 set_property(CACHE LK_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LK_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "of the cards lockstep-cuda.so is made for")
@@ -37,7 +39,8 @@ if(LK_GPU_SIM)
     endif()
     add_library(lockstep_sim MODULE EXCLUDE_FROM_ALL ${gpu_kernels} ${sim_driver})
     set_source_files_properties(${gpu_kernels} ${sim_driver} PROPERTIES LANGUAGE CXX)
-    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 ${optimised} -g1 ${fused} -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno
+    target_compile_options(lockstep_sim PRIVATE -x c++ -std=c++17 ${optimised} -g1 ${fused} -Wall -Wextra -Wno-unused-parameter
+        -ffp-contract=off -fno-math-errno
                            -fvisibility=hidden -fno-rtti ${LK_OWN_PATHS} $<$<BOOL:${LK_WERROR}>:-Werror>)
     target_compile_definitions(lockstep_sim PRIVATE LKI_SIM)
     target_include_directories(lockstep_sim PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -72,19 +75,24 @@ if(NOT LK_CUDA STREQUAL OFF)
       set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
       get_filename_component(folder ${object} DIRECTORY)
       set(own_codes ${codes})
-      if(name MATCHES "/fragment_" AND known MATCHES "sm_90a\n") # with what all cards of 9.0 have and later ones do not (src/kernel/gpu/conv/fragment.h)
+      # with what all cards of 9.0 have and later ones do not (src/kernel/gpu/conv/fragment.h)
+      if(name MATCHES "/fragment_" AND known MATCHES "sm_90a\n")
         list(TRANSFORM own_codes REPLACE "^arch=compute_90,code=sm_90$" "arch=compute_90a,code=sm_90a")
       endif()
       add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
         COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
-        COMMAND ${LK_LAUNCHER} ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true ${own_codes} -I${PROJECT_SOURCE_DIR}/include
-                -I${PROJECT_SOURCE_DIR}/src -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -Xfatbin -compress-all -MD -MF ${object}.d -c ${file} -o ${object}
+        COMMAND ${LK_LAUNCHER} ${LK_NVCC} -std=c++17 --extended-lambda -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true
+                ${own_codes} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+                -Xcompiler -fPIC,-Wall,-fvisibility=hidden,-ffp-contract=off -Xfatbin -compress-all
+                -MD -MF ${object}.d -c ${file} -o ${object}
         DEPENDS ${file} COMMENT "nvcc ${name}" VERBATIM)
       list(APPEND objects ${object})
     endforeach()
     set(cuda_library ${gpu_folder}/lockstep-cuda.so)
     add_custom_command(OUTPUT ${cuda_library} COMMAND ${CMAKE_COMMAND} -E make_directory ${gpu_folder}
-      COMMAND ${LK_NVCC} -shared -Xlinker --no-undefined -cudart static ${codes} -o ${cuda_library} ${objects} DEPENDS ${objects} COMMENT "lockstep-cuda.so" VERBATIM)
+      COMMAND ${LK_NVCC} -shared -Xlinker --no-undefined -cudart static ${codes} -o ${cuda_library} ${objects}
+          DEPENDS ${objects}
+              COMMENT "lockstep-cuda.so" VERBATIM)
     add_custom_target(lockstep_cuda DEPENDS ${cuda_library})
     install(FILES ${cuda_library} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lockstep OPTIONAL)
   elseif(LK_CUDA STREQUAL ON)

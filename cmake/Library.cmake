@@ -23,7 +23,8 @@ add_custom_command(OUTPUT ${options} DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/to
 set(LK_OBJECTS "")
 function(lk_objects name)
   add_library(${name} OBJECT ${ARGN})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+      ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE lockstep_flags)
   target_compile_options(${name} PRIVATE -Wconversion -Wno-sign-conversion) # no implicit conversion that loses values
   target_compile_definitions(${name} PRIVATE LKI_NO_TEXT) # options are passed on as they came
@@ -37,7 +38,8 @@ foreach(isa ${LK_ISAS})
   string(TOUPPER ${isa} macro)
   target_compile_definitions(lockstep_${isa} PRIVATE LKI_${macro})
   target_compile_options(lockstep_${isa} PRIVATE ${LK_FLAGS_${isa}})
-  if(LK_FUZZER OR (LK_SANITIZE AND NOT LK_SANITIZE_ALL)) # they take minutes to compile and to run; LK_SANITIZE_ALL sanitises them too (make test-all)
+  # With sanitizers they take minutes to compile and to run; LK_SANITIZE_ALL sanitises them too (make test-all).
+  if(LK_FUZZER OR (LK_SANITIZE AND NOT LK_SANITIZE_ALL))
     target_compile_options(lockstep_${isa} PRIVATE -fno-sanitize=all)
   endif()
 endforeach()
@@ -48,7 +50,8 @@ set_target_properties(lockstep_shared PROPERTIES OUTPUT_NAME lockstep EXPORT_NAM
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_target_properties(lockstep_static PROPERTIES OUTPUT_NAME lockstep EXPORT_NAME static)
 foreach(library lockstep_shared lockstep_static)
-  target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:lockstep_flags> Threads::Threads ${CMAKE_DL_LIBS} m)
 endforeach()
 if(NOT APPLE)
@@ -60,7 +63,8 @@ add_library(lockstep::static ALIAS lockstep_static)
 # ---- installation ------------------------------------------------------------------------------------------------------------
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
-configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/lockstepConfig.cmake INSTALL_DESTINATION ${package})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/lockstepConfig.cmake
+    INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE LK_PC_TO_PREFIX)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
@@ -69,4 +73,5 @@ install(TARGETS lockstep_shared lockstep_static EXPORT lockstepTargets)
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package})
 install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake DESTINATION ${package})
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

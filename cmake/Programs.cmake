@@ -2,25 +2,28 @@
 #
 #   examples/                          public headers only, run by the tests when they need no arguments
 #   bench/                             target `benches`; sees src/ and, where found, oneDNN (LK_HAVE_ONEDNN)
-#   tests/{unit,op,golden,...}/*.c     target `tests`; cmocka programs that see src/, linked once per folder (tests/programs.c; targets tests_unit, tests_op, ...)
+#   tests/{unit,op,golden,...}/*.c     target `tests`; cmocka programs that see src/, linked once per folder (tests/programs.c;
+#                                      targets tests_unit, tests_op, ...)
 #   tests/fuzz/*.c                     targets `tests` and `fuzz`; readers of files, fed with changed files of tests/fuzz/corpus
 #   tests/*/*.sh                       tests too; called with the build folder
 #
-# tests.list in the build folder names all tests, one per line, for tools/run-tests: "name|kind|command", where a `program` counts its
-# own tests and an `example` or a `script` is one.
+# tests.list in the build folder names all tests, one per line, for tools/run-tests: "name|kind|command", where a `program` counts
+# its own tests and an `example` or a `script` is one.
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
   pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
 endif()
 
-# What builds with sanitizers leave out, unless LK_SANITIZE_ALL is ON (make test-all): training on simulated cards, which takes minutes there, tests that call LONG_TEST()
-# (tests/check.h), and tests that look at sources and not at what was built.
+# What builds with sanitizers leave out, unless LK_SANITIZE_ALL is ON (make test-all): training on simulated cards, which takes
+# minutes there, tests that call LONG_TEST() (tests/check.h), and tests that look at sources and not at what was built.
 set(LK_SOME_TESTS OFF)
 set(unsanitised "")
 if(LK_SANITIZE AND NOT LK_SANITIZE_ALL)
   set(LK_SOME_TESTS ON)
-  set(unsanitised "^(gpu/(training|several|cards|dense_pool_model|links_cuda)|house/(environment|format|headers|house|layers|lines|names|ops_table|rules|sizes|tools))$")
+  set(unsanitised "gpu/(training|several|cards|dense_pool_model|links_cuda)")
+  string(APPEND unsanitised "|house/(environment|format|headers|house|layers|lines|names|ops_table|rules|sizes|tools)")
+  set(unsanitised "^(${unsanitised})$")
 endif()
 
 # lk_test(name kind command): a line of tests.list.
@@ -52,7 +55,8 @@ foreach(file ${files})
   add_dependencies(examples ${LK_PROGRAM})
   add_dependencies(tests ${LK_PROGRAM})
   get_filename_component(name ${file} NAME_WE)
-  if(NOT name MATCHES "^(basic|custom_training|any_count)$") # scripts run them: tests/house/programs.sh, which has data, and tests/fit/any_count.sh
+  # Scripts run these: tests/house/programs.sh, which has data, and tests/fit/any_count.sh.
+  if(NOT name MATCHES "^(basic|custom_training|any_count)$")
     lk_test(examples/${name} example ${PROJECT_BINARY_DIR}/examples/${name})
   endif()
 endforeach()
@@ -60,13 +64,15 @@ endforeach()
 # ---- tests -------------------------------------------------------------------------------------------------------------------
 # lk_see_inside(target): it is a test, which sees src/. The few that read files of the source tree find it by source_folder.h.
 function(lk_see_inside target)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests ${PROJECT_BINARY_DIR}/generated/tests)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests
+                               ${PROJECT_BINARY_DIR}/generated/tests)
   target_compile_definitions(${target} PRIVATE $<$<BOOL:${LK_SOME_TESTS}>:LK_SOME_TESTS>)
 endfunction()
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/tests/source_folder.h CONTENT "#define LK_SOURCE_FOLDER \"${PROJECT_SOURCE_DIR}\"\n" @ONLY)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/tests/source_folder.h
+     CONTENT "#define LK_SOURCE_FOLDER \"${PROJECT_SOURCE_DIR}\"\n" @ONLY)
 
-# lk_test_folder(group name...): one executable, tests_GROUP_all, and the target tests_GROUP: the executable under the name of each program
-# (tests/programs.c). Hard links: a program that starts itself again finds its own name.
+# lk_test_folder(group name...): one executable, tests_GROUP_all, and the target tests_GROUP: the executable under the name of each
+# program (tests/programs.c). Hard links: a program that starts itself again finds its own name.
 function(lk_test_folder group)
   set(list "")
   set(files ${PROJECT_SOURCE_DIR}/tests/programs.c)
@@ -91,14 +97,14 @@ function(lk_test_folder group)
   string(REPLACE ";" " " names "${ARGN}")
   list(TRANSFORM ARGN PREPEND ${folder}/ OUTPUT_VARIABLE links)
   add_custom_command(OUTPUT ${links} DEPENDS ${all} COMMENT "Names of the programs in tests/${group}" VERBATIM
-                     COMMAND sh -c "cd '${folder}' && for name in ${names}; do ln -f all $name 2>/dev/null || cp -f all $name; done")
+    COMMAND sh -c "cd '${folder}' && for name in ${names}; do ln -f all $name 2>/dev/null || cp -f all $name; done")
   add_custom_target(tests_${group} DEPENDS ${links})
   add_dependencies(tests tests_${group})
 endfunction()
 
 # System calls that tests/fault/shim can make fail, in the programs that have it.
-set(shimmed open openat opendir closedir close read pread write pwrite fsync fdatasync ftruncate flock rename unlink unlinkat mkdir rmdir socketpair send recv poll
-            posix_spawn)
+set(shimmed open openat opendir closedir close read pread write pwrite fsync fdatasync ftruncate flock rename unlink unlinkat
+            mkdir rmdir socketpair send recv poll posix_spawn)
 list(TRANSFORM shimmed PREPEND -Wl,--wrap=)
 set(alone fault/saves fault/backups step/replay) # they replace functions that their neighbours use: system calls, malloc()
 file(GLOB folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*)
@@ -131,8 +137,8 @@ if(CMOCKA_FOUND)
 endif()
 
 # ---- readers of files, fuzzed --------------------------------------------------------------------------------------------------
-# Each is one test, of LOCKSTEP_FUZZ_SECONDS, with a driver that needs nothing. LK_FUZZER (preset fuzz, which tools/fuzz builds): with
-# libFuzzer, which follows coverage.
+# Each is one test, of LOCKSTEP_FUZZ_SECONDS, with a driver that needs nothing. LK_FUZZER (preset fuzz, which tools/fuzz builds):
+# with libFuzzer, which follows coverage.
 set(counted lki_alloc lki_zalloc lki_realloc lki_arena_alloc) # tests/fuzz/driver/common.c
 list(TRANSFORM counted PREPEND -Wl,--wrap=)
 add_custom_target(fuzz)

@@ -15,7 +15,11 @@
  * directly. If a macro with keyword arguments has no counterpart in this namespace, call its function, whose name ends in _kw:
  * lk_tfrecord_dataset_kw({.files = lk::names({"a"})}). What is written is what happens, zero included ({.use_bias = false},
  * {.momentum = 0}, {.axis = 0}, {.axis = {1, 2}}). C++ requires the members of a struct of arguments in the order of their
- * declaration. */
+ * declaration.
+ *
+ * With -Wextra, g++ reports each option that a call leaves out, at the call (-Wmissing-field-initializers; clang++ does not). So
+ * with g++ this header turns that warning off for the rest of a file that includes it. If you define LOCKSTEP_KEEP_WARNINGS before
+ * you include it, your settings of warnings stay as they are. */
 #ifndef LOCKSTEP_HPP
 #define LOCKSTEP_HPP
 
@@ -24,7 +28,8 @@
 #include <stdexcept>
 #include <vector>
 
-#if defined(__GNUC__) && !defined(__clang__) /* these calls name some members and leave out the others on purpose */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 
@@ -504,5 +509,12 @@ inline lk_tuple run(lk_strategy *s, lk_fn fn, lk_tuple args = {}, void *user = n
 }
 
 } // namespace lk
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#ifndef LOCKSTEP_KEEP_WARNINGS /* calls leave out options on purpose, and the warning appears where the call is */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+#endif
 
 #endif

@@ -1,5 +1,6 @@
 """What is measured of lockstep alone: the cost of fixed sums and of a strategy, cores, replicas, growth, sums over replicas. Sides
-take turns in rounds of tenths of a second; what is told is the median over the rounds of the ratio, which noise of seconds does not reach."""
+take turns in rounds of tenths of a second; the result is the median of the rounds' ratios, which noise of some seconds does not
+change."""
 
 import json
 import os
@@ -11,7 +12,8 @@ import contenders
 
 
 def sides(model, batch, options, settings, rounds=40, seconds=0.1):
-    """{side: rates of the rounds}; options: {side: words of the command line}. Every other round goes backwards: a drift counts for none."""
+    """{side: rates of the rounds}; options: {side: words of the command line}. Every other round goes backwards: a drift counts for
+    none."""
     children = {}
     for name, words in options.items():
         who = contenders.Contender(name, name, "lockstep", "model", tuple(words))

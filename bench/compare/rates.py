@@ -9,9 +9,9 @@ import contenders
 
 
 class Train:
-    """`lockstep train` as a whole: shuffled rows of real data, metrics, the command's own loop. Its windows are epochs, several where
-    these are shorter than the windows of others, and the first epoch, in which it traces and the caches are cold, is left out, as with
-    Keras' fit (peers/peer_tensorflow.py)."""
+    """`lockstep train` as a whole: shuffled rows of real data, metrics, the command's own loop. Its windows are epochs, several
+    where these are shorter than the windows of others, and the first epoch, in which it traces and the caches are cold, is left
+    out, as with Keras' fit (peers/peer_tensorflow.py)."""
 
     ROWS, ALL, WINDOWS = 20000, 60000, 5  # of an epoch: as many as fit has; there are; in a round, as peers/common.py has
 

@@ -1,7 +1,8 @@
 """What the peers on a card share: how they are asked, what is timed, and the lines they answer with.
 
     peer_cuda.py --models basic,custom --batches 64,8192 [--precisions f32,tf32] [--modes M,...] [--seconds S]
-    peer_cuda.py --serve ...          "MODEL BATCH SECONDS MODES" per line of standard input; behind the lines of each {"done": true}
+    peer_cuda.py --serve ...          "MODEL BATCH SECONDS MODES" per line of standard input; after the lines of
+                                      each {"done": true}
 
 One JSON line per model, batch, precision and mode: rows per second and milliseconds per step, the best and the median of windows
 of at least 0.3 s, each with a synchronisation at both ends; "error" instead where it did not work. The eight batches lie on the

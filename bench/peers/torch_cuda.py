@@ -2,7 +2,8 @@
 
     eager     op by op
     graph     the whole step (forward, loss, backward, Adam) captured as a CUDA graph; a batch is copied into its input before each
-    compile   the same of torch.compile'd forward and backward; --autotune: with mode max-autotune-no-cudagraphs, which takes minutes
+    compile   the same of torch.compile'd forward and backward; --autotune: with mode max-autotune-no-cudagraphs, which takes
+              minutes
 
 f32 is without TF32 anywhere, tf32 with it in products and convolutions. Models on pictures are measured with both layouts, and the
 better one is told; compile takes the layout that was better for graph."""

@@ -64,7 +64,7 @@ static lk_status check(void *side, char why[LKI_CARRIER_WHY])
 
 /* ---- opening ---- */
 
-/* A card that cannot be opened has said why as an error. */
+/* A card that cannot be opened has left the reason as an error. */
 static lk_status find_lines(const lki_carrier_args *a, const lki_gpu_line **line, char why[LKI_CARRIER_WHY])
 {
     for (int i = 0; i < a->here; i++) {
@@ -175,8 +175,8 @@ static lk_status post(void *side, int count, const lki_transfer *transfers, bool
     return c->code;
 }
 
-/* Of all cards that are at work still: one of them may wait for one that failed. One that was idle once has done what is waited
- * for; it may have been given other work since. */
+/* Of all cards that still work: one of them may wait for a card that failed. A card that was idle once has done the work that is
+ * waited for; it may have got other work since. */
 static int done(void *side, uint64_t *late)
 {
     cards   *c = side;

@@ -11,8 +11,8 @@
  * 1. The room's lock guards all of it. Bytes are copied without the lock; `copying` counts the threads that do.
  * 2. A room breaks once, with the first cause, and stays broken. In a broken room no copy begins, and done(), abort() and close()
  *    return when none is under way any more: afterwards a side may free its buffers.
- * 3. What is complete stays so. A side that ends breaks the room for the others, who may not have seen yet that their last exchange
- *    is complete.
+ * 3. What is complete stays so. A side that ends breaks the room for the others, which may not have seen yet that their last
+ *    exchange is complete.
  * 4. A room is on the list from the first side's arrival until the last one's, or until a deadline passes: sides that come later
  *    meet in another room. The list's lock is taken before the room's.
  * 5. A sum adds the members in order, whichever thread adds: dst = ((src 0 + src 1) + src 2) + ... */
@@ -315,7 +315,7 @@ static lk_status post(void *side, int count, const lki_transfer *transfers, bool
     return status;
 }
 
-/* Those who have not posted what this side waits for; else those who have not finished it. */
+/* The sides that have not posted what this side waits for; else those that have not finished it. */
 static uint64_t members_late(const seat *s)
 {
     const bool all_posted = posted_by_all(s->in) >= s->posted;

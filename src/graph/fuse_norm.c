@@ -3,7 +3,7 @@
  *   forward    relu(batch_apply(x)): one kernel
  *   data       dy * scale + batch_apply(x): batch_grad_x, one kernel
  *   relu back  relu_grad(dy, y) that only those kernels and batch_grad_sums read, where y is the relu of a batch_apply of the same
- *              x: they work out themselves where y > 0, so neither y nor the gradient after the relu need be there
+ *              x: they work out themselves where y > 0, so neither y nor the gradient after the relu is stored
  *
  * Every kernel does what the separate ops did, in the same order, so no bit changes. */
 #include "graph/rewrite.h"

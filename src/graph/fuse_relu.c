@@ -1,8 +1,8 @@
 /* Relu's gradient inside the kernels that read it, and the sum for a bias as a second result of the kernel that reads the same
  * gradient.
  *
- *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they look at y
- *   themselves, and the gradient after the relu need not be there. That is how gradients come back through conv2d, bias, relu and
+ *   relu_grad(dy, y) that only conv2d_pool_grad_x, conv2d_pool_grad_w and sums over all but the channels read: they read y
+ *   themselves, and the gradient after the relu is not stored. That is how gradients come back through conv2d, bias, relu and
  *   a max pool.
  *
  *   conv2d_pool_grad_w(x, d, cell) and a sum of d over all but its channels, the gradients of a convolution's weights and bias: the

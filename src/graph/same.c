@@ -1,6 +1,6 @@
 /* Are two values of a graph the same: made by the same ops, with the same attributes, from the same values and equal constants?
- * Replicas compute uniform things each for itself; this is how to see that they computed the same. Never a false yes; a no where
- * the way back is too long to be walked. */
+ * Each replica computes uniform values itself; this finds out whether all computed the same. A yes is always right; the answer is
+ * no if the chain of ops is too long to compare. */
 #include "graph/echo.h"
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* Executors: how a graph is run on one kind of device. The graph says what is computed. An executor makes of it something that can
- * be replayed, and refuses what it cannot run before anything runs.
+/* Executors: how a graph runs on one kind of device. The graph says what is computed. An executor makes of it something that can be
+ * replayed, and refuses a graph that it cannot run before anything runs.
  *
  *     cpu      cpu/      threads of this machine: lanes, pieces and phases
  *     card     card/     one GPU: launches, captured as graphs of the card
- *     shard    shard/    several members, each with an executor of its own: parts, with exchanges between them
+ *     shard    shard/    several members (member.h), which cpu/ or card/ run: parts, with exchanges between them
  *
  * A plan goes through rewrite, accepts and prepare once, then through replay any number of times, then through free, which is also
  * called after a failure. A new executor is a file with such a table and a line in plan.c. */

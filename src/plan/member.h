@@ -11,7 +11,7 @@
  * 3. A member that meets an index out of range sets its word `stop`, and makes no updates while the word is set; it still runs all
  *    parts. agree() sets the word where that of any member is set. report() makes it the error of the step, once for the members
  *    of this process, and clears it.
- * 4. A value that is `placed` lies where it is said. Every other value lies where the member puts it, at one address for as long as
+ * 4. A value that is `placed` lies at that address. Every other value lies where the member puts it, at one address for as long as
  *    the member lives; an input may lie elsewhere in each replay.
  * 5. The members of a plan that are here are of one kind. */
 #ifndef LKI_PLAN_MEMBER_H
@@ -45,7 +45,7 @@ typedef struct lki_plan_member { /* the first member of an executor's own struct
     const lki_member_kind *kind;
     lki_device            *device;
     int                    parts;
-    int                   *stop;   /* in the memory of its device: 0, or what it met (contract 3) */
+    int                   *stop;   /* in the memory of its device: 0, or a code of what it met (contract 3) */
     bool                   checks; /* some node of it may meet an index out of range */
 } lki_plan_member;
 

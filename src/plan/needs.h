@@ -1,9 +1,9 @@
-/* What must wait for what. Nodes of a graph, or calls or tasks made of them, are visited in an order in which they may run; for
- * each the earlier ones are reported that it waits for:
+/* Which nodes must wait for which. Nodes of a graph, or calls or tasks made of them, are visited in an order in which they may run.
+ * For each the earlier ones that it waits for are reported, because
  *
  *     it reads what another makes, it writes what another wrote, or it writes a variable that another reads before
  *
- * Only those are reported of which the rest follows: of several that write a variable one after the other, the last. */
+ * Only those that imply the rest are reported: if several write a variable one after the other, the last. */
 #ifndef LKI_PLAN_NEEDS_H
 #define LKI_PLAN_NEEDS_H
 
@@ -27,8 +27,8 @@ void lki_needs_clear(lki_needs *n);
 /* `later` waits for `earlier`; false without memory. */
 typedef bool lki_needs_fn(void *user, int later, int earlier);
 
-/* Number `who` reads the operands of a node, and writes its results from..end-1. Both may be left out, and visited apart. False
- * without memory. */
+/* Number `who` reads the operands of a node, or writes its results from..end-1. A caller may omit either, or call them at different
+ * times. False without memory. */
 bool lki_needs_reads(lki_needs *n, const lki_node *node, int who, lki_needs_fn *each, void *user);
 bool lki_needs_writes(lki_needs *n, const lki_node *node, int from, int end, int who, lki_needs_fn *each, void *user);
 

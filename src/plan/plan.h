@@ -1,9 +1,9 @@
 /* Plans: what a traced graph becomes, replayed once per step.
  *
- *     graph --collapse, simplify--> graph of one device --executor: accepts, rewrite, prepare--> plan --replay, replay, ...
+ *     graph --collapse, simplify--> graph of one device --executor: rewrite, accepts, prepare--> plan --replay, replay, ...
  *
- * How it runs is the matter of an executor (executor.h), chosen by where its ops were recorded. Nothing here knows a kind of
- * device. */
+ * An executor decides how it runs (executor.h); it is chosen by the device on which the ops were recorded. Nothing here knows a
+ * kind of device. */
 #ifndef LKI_PLAN_PLAN_H
 #define LKI_PLAN_PLAN_H
 

@@ -1,5 +1,5 @@
-/* Pieces of memory that are needed for a while, and where they lie so that no two that live together overlap: the one planner of
- * memory, for blocks of a CPU plan and of a card. */
+/* Pieces of memory that are needed for some time, placed so that no two that live together overlap. The one planner of memory, for
+ * blocks of CPU plans and of cards. */
 #ifndef LKI_PLAN_ROOMS_H
 #define LKI_PLAN_ROOMS_H
 
@@ -15,8 +15,9 @@ typedef struct lki_room {
 /* May these two not share bytes? */
 typedef bool lki_together_fn(const lki_room *a, const lki_room *b, const void *user);
 
-/* The larger the earlier; each at the lowest place where it meets none of those that live together with it. NULL: those of one
- * segment whose times meet do. Bytes become multiples of two cache lines. Returns where the last one ends. */
+/* Larger rooms are placed first, each at the lowest place where it overlaps none that lives together with it. Without a function
+ * (NULL), rooms of one segment live together if their times overlap. Bytes become multiples of two cache lines. Returns the end of
+ * the last one. */
 size_t lki_rooms_place(lki_room *rooms, int count, lki_together_fn *together, const void *user);
 
 #endif

@@ -1,8 +1,9 @@
 /* Nodes in an order in which they may run one by one (plan.h).
  *
  * A suspect is a node that may meet an index out of range. A writer waits for every suspect, except those that need what it writes,
- * directly or not; and one that is a suspect itself does not wait for suspects recorded after it. Suspects are looked at in the
- * order in which they were recorded, and what an earlier one makes wait counts as a need of later ones: so there is no circle. */
+ * directly or not; and one that is a suspect itself does not wait for suspects recorded after it. Suspects are visited in the
+ * order in which they were recorded, and the waits that an earlier one adds count as needs for later ones. So there is no
+ * circle. */
 #include "core/memory.h"
 #include "plan/needs.h"
 #include "plan/plan.h"
@@ -17,7 +18,7 @@ typedef struct sequence { /* nodes are known by their place in the recorded orde
     int              suspect_count;
     uint64_t        *before; /* by suspect, a row of bits: what ends before it begins, and itself */
     int              words;
-    int             *stack; /* room for as many as there are */
+    int             *stack; /* room for all */
     bool            *done;
 } sequence;
 
@@ -69,7 +70,7 @@ static uint64_t *row(const sequence *s, int suspect) { return s->before + (size_
 
 static bool is_before(const sequence *s, int i, int suspect) { return row(s, suspect)[i / 64] >> i % 64 & 1; }
 
-/* Does the writer i wait for a suspect, one of those that were looked at? */
+/* Does the writer i wait for a suspect that was already visited? */
 static bool waits(const sequence *s, int i, int suspect)
 {
     return s->suspects[suspect] < i || (s->suspects[suspect] > i && !is_suspect(s, i) && !is_before(s, i, suspect));

@@ -1,4 +1,5 @@
-# What the tests of the command share: sourced with the build folder as $1. Leaves the test in a folder of its own that goes with it.
+# What the tests of the command share: sourced with the build folder as $1. The test is then in a new folder, which is removed when
+# it ends.
 build=$(realpath "${1:?usage: $(basename "$0") BUILD}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lockstep=$build/cli/lockstep
@@ -18,8 +19,8 @@ complain() {
     bad=1
 }
 
-# ends CODE PATTERN ARGUMENT...: lockstep ends with this code. A failure is told by one line on standard error, "lockstep: ..." that matches
-# the pattern; of a success standard output matches it.
+# ends CODE PATTERN ARGUMENT...: lockstep ends with this code. A failure is told by one line on standard error, "lockstep: ..." that
+# matches the pattern; of a success standard output matches it.
 ends() {
     local code=$1 pattern=$2 status
     shift 2
@@ -29,7 +30,8 @@ ends() {
     if [ "$code" -eq 0 ]; then
         [ -z "$pattern" ] || grep -qE -- "$pattern" out || complain "lockstep $*: does not print $pattern: $(tail -n 3 out)"
     else
-        [ "$(wc -l <err)" -eq 1 ] && grep -qE -- "^lockstep: .*$pattern" err || complain "lockstep $*: should tell one line with $pattern: $(cat err)"
+        [ "$(wc -l <err)" -eq 1 ] && grep -qE -- "^lockstep: .*$pattern" err ||
+            complain "lockstep $*: should tell one line with $pattern: $(cat err)"
     fi
 }
 

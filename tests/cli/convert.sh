@@ -9,13 +9,16 @@ cp run/model.keras a.keras
 "$lockstep" evaluate a.keras --rows 256 --json >want 2>/dev/null || complain "evaluate failed"
 same() { # a model: measures what the first one does, and has all of it
     "$lockstep" evaluate "$1" --rows 256 --json >got 2>err || complain "evaluate $1: $(cat err)"
-    [ "$(sed 's/"model": "[^"]*"//; s/"rows_per_s.*//' want)" = "$(sed 's/"model": "[^"]*"//; s/"rows_per_s.*//' got)" ] || complain "$1: $(cat got), not $(cat want)"
+    [ "$(sed 's/"model": "[^"]*"//; s/"rows_per_s.*//' want)" = "$(sed 's/"model": "[^"]*"//; s/"rows_per_s.*//' got)" ] ||
+        complain "$1: $(cat got), not $(cat want)"
     "$lockstep" convert "$1" "$1.npz" >/dev/null 2>err || complain "convert $1: $(cat err)"
     cmp -s "$1.npz" first.npz || complain "$1: other weights or another state of the optimiser"
 }
 ends 0 'first.npz: written from a.keras' convert a.keras first.npz
 "$lockstep" inspect first.npz >names
-grep -qE '^  dense/kernel +f32 ' names && grep -qE '^  adam/dense_kernel_momentum +f32 ' names && grep -qE '^  adam/iteration +i64 +\[\]' names || complain "names: $(cat names)"
+grep -qE '^  dense/kernel +f32 ' names && grep -qE '^  adam/dense_kernel_momentum +f32 ' names &&
+    grep -qE '^  adam/iteration +i64 +\[\]' names ||
+        complain "names: $(cat names)"
 
 # ---- one format after the other, with the model where the format has none ----
 before=a.keras
@@ -64,7 +67,8 @@ grep -q 'items that are not arrays' err || complain "what is left out is not sai
 ends 0 '' convert keys.safetensors p.keras --model a.keras
 
 # ---- what is wrong ----
-ends 2 'b.safetensors has weights, but no architecture, which q.keras needs; give it with --model FILE, a .keras or Keras JSON file' convert b.safetensors q.keras
+needed='which q.keras needs; give it with --model FILE, a .keras or Keras JSON file'
+ends 2 "b.safetensors has weights, but no architecture, $needed" convert b.safetensors q.keras
 ends 2 'should end in .keras' convert a.keras q.txt
 ends 2 'the form is: lockstep convert FROM TO' convert a.keras
 ends 3 'none.npz: No such file' convert none.npz q.safetensors

@@ -37,11 +37,13 @@ done
 ends 0 '^mnist +ok +.*/cache/lockstep/mnist$' doctor
 ends 0 '' train mlp --data mnist --epochs 1 --json
 idx t10k-images-idx3 '03\0\0\0\02\0\0\0\034\0\0\0\034' 700
-ends 0 '^mnist +-- +.*t10k-images-idx3-ubyte.gz: damaged: it should have 1584 bytes when it is unpacked; `lockstep data fetch mnist` downloads it' doctor
+damaged='it should have 1584 bytes when it is unpacked; `lockstep data fetch mnist` downloads it'
+ends 0 "^mnist +-- +.*t10k-images-idx3-ubyte.gz: damaged: $damaged" doctor
 ends 0 't10k-images-idx3-ubyte.gz: damaged: .*`lockstep data fetch mnist` downloads it' data list
 ends 3 't10k-images-idx3-ubyte.gz: .*; `lockstep data fetch mnist` downloads it again' train mlp --data mnist
 LOCKSTEP_OFFLINE=1 "$lockstep" data fetch mnist 2>err && complain "data fetch took what is no MNIST"
-grep -q 'train-images-idx3-ubyte.gz exists but is wrong: its SHA-256 is' err || complain "data fetch does not look at digests: $(cat err)"
+grep -q 'train-images-idx3-ubyte.gz exists but is wrong: its SHA-256 is' err ||
+    complain "data fetch does not look at digests: $(cat err)"
 
 # ---- CSV ----
 awk 'BEGIN { print "a,b,c,label"; for (i = 0; i < 96; i++) printf "%d,%d,%.3f,%d\n", i % 7, i % 3 * 2, sin(i), i % 3 }' >rows.csv
@@ -107,7 +109,8 @@ fi
 mkdir mnist
 { printf '\0\0\010\003\0\0\0\020\0\0\0\034\0\0\0\034' && head -c 5000 /dev/zero; } >mnist/train-images-idx3-ubyte
 { printf '\0\0\010\001\0\0\0\020' && head -c 16 /dev/zero; } >mnist/train-labels-idx1-ubyte
-ends 3 'mnist/train-images-idx3-ubyte: cut off: its header says \[16, 28, 28\], and 12544 bytes should follow' train basic --data ./mnist
+ends 3 'mnist/train-images-idx3-ubyte: cut off: its header says \[16, 28, 28\], and 12544 bytes should follow' \
+    train basic --data ./mnist
 LOCKSTEP_DATA=$temp ends 3 'train-images-idx3-ubyte: 5000 bytes' train basic --data mnist
 echo text >odd-idx3-ubyte
 ends 3 'odd-idx3-ubyte: not an IDX file' train basic --data odd-idx3-ubyte,mnist/train-labels-idx1-ubyte
@@ -128,7 +131,8 @@ features="--features image:u8:4x4,label:i64"
     ends 0 '' train mlp --data rows.tfrecord.gz $features $quick --json
     ends 3 'cut.tfrecord: the record at byte 195 is cut off' train mlp --data cut.tfrecord $features $quick
     ends 3 'damaged.tfrecord: ' train mlp --data damaged.tfrecord $features $quick
-    ends 3 'rows.tfrecord: .*feature "image": it has 16 bytes' train mlp --data rows.tfrecord --features image:u8:17,label:i64 $quick
+    ends 3 'rows.tfrecord: .*feature "image": it has 16 bytes' \
+        train mlp --data rows.tfrecord --features image:u8:17,label:i64 $quick
 }
 ends 2 'the first record has image:u8:16,label:i64' train mlp --data rows.tfrecord
 ends 2 '--features image:u9: it should be NAME:TYPE:SIZES' train mlp --data rows.tfrecord --features image:u9
@@ -136,8 +140,9 @@ ends 0 '^--features image:u8:16,label:i64' data inspect rows.tfrecord
 
 # ---- pictures ----
 mkdir -p pictures/up pictures/down
-base64 -d >pictures/up/1.png <<<iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAE0lEQVR4AWNkYIYARgkog4UsBgAyBwFrHtLrZQAAAABJRU5ErkJggg==
-base64 -d >pictures/down/1.png <<<iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAEUlEQVR4AWP8/xcCWF5QxAAA1m0+zcrXEusAAAAASUVORK5CYII=
+head=iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAA
+base64 -d >pictures/up/1.png <<<${head}E0lEQVR4AWNkYIYARgkog4UsBgAyBwFrHtLrZQAAAABJRU5ErkJggg==
+base64 -d >pictures/down/1.png <<<${head}EUlEQVR4AWP8/xcCWF5QxAAA1m0+zcrXEusAAAAASUVORK5CYII=
 # shellcheck disable=SC2086 # words
 ends 0 '' train basic --data pictures --json $quick
 head -c 60 pictures/up/1.png >pictures/up/2.png

@@ -8,7 +8,8 @@ same() { # steps, model
         json=$("$lockstep" train "$2" --steps "$1" --replicas $n --json --verbose 0) || complain "$2 on $n replicas: failed"
         [ "$(field replicas)" = $n ] && [ "$(field steps)" = "$1" ] || complain "$2 on $n replicas: $json"
         [[ $(field digest) =~ ^[0-9a-f]{64}$ ]] || complain "$2 on $n replicas: no digest in $json"
-        [ "$(field digest)" = "${first:=$(field digest)}" ] || complain "$2 on $n replicas has digest $(field digest); on one $first"
+        [ "$(field digest)" = "${first:=$(field digest)}" ] ||
+            complain "$2 on $n replicas has digest $(field digest); on one $first"
     done
     json=$("$lockstep" train "$2" --steps "$1" --threads 1 --json --verbose 0)
     [ "$(field digest)" = "$first" ] || complain "$2 on one thread has another digest"

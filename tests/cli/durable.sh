@@ -8,7 +8,8 @@ run="train $here/normalised.json --rows 640 --batch 32 --epochs 4 --json --verbo
 
 # What is printed goes into no file, whichever descriptors are closed.
 begun_right() { # folder
-    [ "$(head -c 5 "$1/history.csv")" = epoch ] && [ "$(wc -l <"$1/history.csv")" -eq 5 ] || complain "$1: history.csv: $(cat "$1/history.csv")"
+    [ "$(head -c 5 "$1/history.csv")" = epoch ] && [ "$(wc -l <"$1/history.csv")" -eq 5 ] ||
+        complain "$1: history.csv: $(cat "$1/history.csv")"
     "$lockstep" inspect "$1"/tb/train/events* >inspected 2>&1 || complain "$1: $(cat inspected)"
     rm -rf "$1"
 }
@@ -60,18 +61,23 @@ ln -s /dev/full full/history.csv
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save full 2>err) || complain "full: exit status $?: $(cat err)"
 [ "$(field digest)" = "$want" ] || complain "full: $json"
-[ "$(grep -c 'full/history.csv is incomplete: No space left on device; training continues' err)" -eq 1 ] || complain "full: $(cat err)"
+[ "$(grep -c 'full/history.csv is incomplete: No space left on device; training continues' err)" -eq 1 ] ||
+    complain "full: $(cat err)"
 if unshare -rm true 2>/dev/null && [ -z "${LOCKSTEP_NO_MOUNTS:-}" ]; then
     # shellcheck disable=SC2016 # for the inner shell
-    json=$(unshare -rm bash -c 'mkdir -p logs && mount -t tmpfs -o size=64k none logs && shift 0 && exec "$@"' - "$lockstep" ${run/--epochs 4/--epochs 120} --save room --tensorboard logs 2>err) ||
+    json=$(unshare -rm bash -c 'mkdir -p logs && mount -t tmpfs -o size=64k none logs && shift 0 && exec "$@"' - "$lockstep" \
+        ${run/--epochs 4/--epochs 120} --save room --tensorboard logs 2>err) ||
         complain "a small disk for --tensorboard: exit status $?: $(cat err)"
-    [ -n "$(field digest)" ] && [ -s room/model.keras -o -s room/ckpt.index ] || complain "a small disk for --tensorboard: $json: $(ls room)"
-    [ "$(grep -c 'TensorBoard: this log is incomplete: logs/.*: No space left on device; training continues' err)" -eq 1 ] || complain "a small disk: $(cat err)"
+    [ -n "$(field digest)" ] && [ -s room/model.keras -o -s room/ckpt.index ] ||
+        complain "a small disk for --tensorboard: $json: $(ls room)"
+    [ "$(grep -c 'TensorBoard: this log is incomplete: logs/.*: No space left on device; training continues' err)" -eq 1 ] ||
+        complain "a small disk: $(cat err)"
 fi
 mkdir -p curves/history.svg
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" $run --save curves 2>err) || complain "history.svg cannot be written: exit status $?: $(cat err)"
-[ -n "$(field digest)" ] && grep -q 'curves/history.svg could not be drawn: ' err || complain "history.svg cannot be written: $json: $(cat err)"
+[ -n "$(field digest)" ] && grep -q 'curves/history.svg could not be drawn: ' err ||
+    complain "history.svg cannot be written: $json: $(cat err)"
 
 # A folder that is removed while training runs is an error that says so.
 # shellcheck disable=SC2086 # words
@@ -86,16 +92,19 @@ sleep 0.1
 kill -TERM $pid
 wait $pid
 status=$?
-[ $status -eq 4 ] && grep -q 'gone was removed during training' err || complain "a folder that was removed: exit status $status: $(cat err)"
+[ $status -eq 4 ] && grep -q 'gone was removed during training' err ||
+    complain "a folder that was removed: exit status $status: $(cat err)"
 [ -s gone/model.keras ] || [ -s gone/ckpt.index ] || complain "a folder that was removed: the model is lost: $(ls gone)"
 
 # New folders are synced into those above, history.csv with its backup; what is written is a file of this run's own.
 if strace -o calls true 2>/dev/null && ! sanitized; then
     # shellcheck disable=SC2086 # words
-    strace -f -y -o calls -e trace=mkdir,open,openat,fsync,fdatasync,rename "$lockstep" $run --save deep/er/run >out 2>err || complain "strace: $(cat err)"
+    strace -f -y -o calls -e trace=mkdir,open,openat,fsync,fdatasync,rename "$lockstep" $run --save deep/er/run >out 2>err ||
+        complain "strace: $(cat err)"
     for new in deep deep/er deep/er/run deep/er/run/backup; do
         above=$(realpath "$new/..")
-        sed -n "/mkdir(\"${new//\//\\/}\/*\".* = 0$/,\$p" calls | grep -qE "fsync\([0-9]+<$above/?>" || complain "$new is made, and $above is not synced after that"
+        sed -n "/mkdir(\"${new//\//\\/}\/*\".* = 0$/,\$p" calls | grep -qE "fsync\([0-9]+<$above/?>" ||
+            complain "$new is made, and $above is not synced after that"
     done
     grep -qE 'f(data)?sync\([0-9]+<[^>]*/history\.csv' calls || complain "history.csv is never synced"
     grep -E '"[^"]*/(run\.json|history\.svg)[^"]*", [^)]*O_CREAT' calls >made
@@ -120,7 +129,8 @@ mkfifo piped/history.csv
 # shellcheck disable=SC2086 # words
 pipe $run --save piped
 status=$?
-[ $status -eq 4 ] && grep -q 'history.csv: a pipe without a reader' err || complain "history.csv, a pipe: exit status $status: $(cat err)"
+[ $status -eq 4 ] && grep -q 'history.csv: a pipe without a reader' err ||
+    complain "history.csv, a pipe: exit status $status: $(cat err)"
 mkfifo fifo fifo.csv fifo.keras fifo.json fifo.npz fifo.npy fifo.h5 fifo.index fifo.safetensors
 for file in fifo*; do
     for words in "inspect $file" "summary $file"; do
@@ -130,7 +140,8 @@ for file in fifo*; do
         [ $status -ge 2 ] && [ $status -le 4 ] || complain "lockstep $words, a pipe: exit status $status: $(cat err)"
     done
 done
-for words in "plot fifo.csv a.svg" "convert fifo.keras b.npz" "train mlp --data fifo.csv" "train mlp --data fifo.npz" "train fifo.json"; do
+for words in "plot fifo.csv a.svg" "convert fifo.keras b.npz" "train mlp --data fifo.csv" "train mlp --data fifo.npz" \
+    "train fifo.json"; do
     # shellcheck disable=SC2086 # words
     pipe $words
     status=$?
@@ -146,13 +157,15 @@ for folder in half half/backup; do
         sleep 0.01
     done
     # shellcheck disable=SC2086 # words
-    json=$("$lockstep" $run --save again --resume 2>err) || complain "a lock on $folder held for a moment: exit status $?: $(cat err)"
+    json=$("$lockstep" $run --save again --resume 2>err) ||
+        complain "a lock on $folder held for a moment: exit status $?: $(cat err)"
     wait
     [ "$(field digest)" = "$want" ] || complain "a lock on $folder held for a moment: $json"
     rm -rf again held
 done
 
-# The same with a run that was killed in earnest, while a child that is to become the helper had all of its descriptors: strace makes that moment last half a second.
+# The same with a run that was killed in earnest, while a child that is to become the helper had all of its descriptors: strace
+# makes that moment last half a second.
 if has_keras && ! sanitized && strace -f -o calls -e trace=close_range -e inject=close_range:delay_enter=1 true 2>/dev/null; then
     # shellcheck disable=SC2086 # words
     strace -f -o calls -e trace=close_range -e inject=close_range:delay_enter=500000 "$lockstep" $run --save killed >out 2>err &
@@ -165,7 +178,8 @@ if has_keras && ! sanitized && strace -f -o calls -e trace=close_range -e inject
     done
     kill -KILL "$pid"
     # shellcheck disable=SC2086 # words
-    json=$("$lockstep" $run --save killed --resume 2>err) || complain "killed while its helper was started: exit status $?: $(cat err)"
+    json=$("$lockstep" $run --save killed --resume 2>err) ||
+        complain "killed while its helper was started: exit status $?: $(cat err)"
     [ "$(field digest)" = "$want" ] || complain "killed while its helper was started: $json"
     wait $tracer 2>/dev/null
 fi

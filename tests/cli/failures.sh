@@ -3,7 +3,8 @@
 # cannot be written to.
 source "$(dirname "$0")/check.bash"
 
-ends 4 'the loss is (NaN|infinite) at epoch 1, step [0-9]+; try a smaller --learning-rate' train basic --learning-rate 1e30 --verbose 0
+ends 4 'the loss is (NaN|infinite) at epoch 1, step [0-9]+; try a smaller --learning-rate' \
+    train basic --learning-rate 1e30 --verbose 0
 ends 4 'the loss is (NaN|infinite) at epoch 1, step [0-9]+' train basic --learning-rate 1e30 --rows 640 --json --verbose 0
 [ ! -s out ] || complain "a run that failed has no result: $(cat out)"
 
@@ -26,8 +27,10 @@ full() { # arguments of lockstep; its exit status
 full train basic --rows 128 --epochs 1 --verbose 0 --save small/run >out 2>err
 status=$?
 [ $status -eq 4 ] || complain "no room for --save: exit status $status: $(cat err)"
-tail -n 1 err | grep -qE '^lockstep: .*small/run/.*(No space left on device|File too large)' || complain "no room for --save: $(cat err)"
-grep -qE 'a backup could not be saved: .*small/run/backup/.*(No space left on device|File too large)' err || complain "no room for backups: $(cat err)"
+tail -n 1 err | grep -qE '^lockstep: .*small/run/.*(No space left on device|File too large)' ||
+    complain "no room for --save: $(cat err)"
+grep -qE 'a backup could not be saved: .*small/run/backup/.*(No space left on device|File too large)' err ||
+    complain "no room for backups: $(cat err)"
 
 if [ -w /dev/full ]; then
     "$lockstep" help train >/dev/full 2>err
@@ -49,5 +52,6 @@ fi
 # Drawing that fails does not take the result along.
 json=$(trap '' XFSZ; ulimit -f 1; exec "$lockstep" train mlp --rows 64 --epochs 1 --verbose 0 --json --plot curves.svg 2>err)
 status=$?
-[ $status -eq 4 ] && [ "$(field steps)" = 1 ] && grep -q '^lockstep: .*curves.svg' err || complain "no room for the curves: $status $json $(cat err)"
+[ $status -eq 4 ] && [ "$(field steps)" = 1 ] && grep -q '^lockstep: .*curves.svg' err ||
+    complain "no room for the curves: $status $json $(cat err)"
 exit $bad

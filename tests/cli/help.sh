@@ -14,9 +14,11 @@ for command in $commands; do
     grep -q "lockstep.-$command" "$man/lockstep.1" || complain "lockstep.1 does not name $command"
     page=$(sed 's/\\-/-/g' "$man/lockstep-$command.1") || complain "no manual page of $command"
     # Options of all commands are explained in the page of train; pages of others at least name theirs.
-    told=$(grep -oE -- '(^| |")--[a-z-]+' <<<"$(sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' <<<"$page" | grep -E '^\.B[IR]? ?--')" | tr -d ' "' | sort -u)
+    told=$(sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' <<<"$page" | grep -E '^\.B[IR]? ?--' | grep -oE -- '(^| |")--[a-z-]+' |
+        tr -d ' "' | sort -u)
     taken=$(sed -nE 's/^  (--[a-z-]+).*/\1/p' out | sort -u)
-    [ "$told" = "$taken" ] || complain "lockstep-$command.1 (<) and lockstep $command --help (>): $(diff <(echo "$told") <(echo "$taken"))"
+    [ "$told" = "$taken" ] ||
+        complain "lockstep-$command.1 (<) and lockstep $command --help (>): $(diff <(echo "$told") <(echo "$taken"))"
 done
 [ -z "$("$lockstep" 2>/dev/null)" ] || complain "without a command nothing belongs on standard output"
 "$lockstep" 2>/dev/null

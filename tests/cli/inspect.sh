@@ -2,7 +2,8 @@
 # inspect.sh BUILD: every kind of file is detected by its contents and described, and damage is found.
 source "$(dirname "$0")/check.bash"
 
-"$lockstep" train mlp --rows 256 --epochs 1 --save run --tensorboard logs --plot curve.png --verbose 0 >/dev/null 2>&1 || complain "train failed"
+"$lockstep" train mlp --rows 256 --epochs 1 --save run --tensorboard logs --plot curve.png --verbose 0 >/dev/null 2>&1 ||
+    complain "train failed"
 json_of() { # file: its object is valid JSON
     ends 0 '"kind": "' inspect "$1" --json
     [ "$(wc -l <out)" -eq 1 ] || complain "inspect $1 --json: more than one line"
@@ -37,7 +38,9 @@ if has_keras; then
         json_of "all.$form"
     done
     ends 0 'TensorFlow checkpoint' inspect all.ckpt
-    grep -qE '^lanes +8$' out && grep -qE '^device +CPU$' out && grep -qE '^precision +f32$' out && grep -qE '^kernel_version +[0-9]' out || complain "no note on lanes: $(head out)"
+    grep -qE '^lanes +8$' out && grep -qE '^device +CPU$' out &&
+        grep -qE '^precision +f32$' out && grep -qE '^kernel_version +[0-9]' out ||
+            complain "no note on lanes: $(head out)"
     ends 0 'TensorFlow checkpoint' inspect all.ckpt.index
     ends 0 'a model as before Keras 3' inspect all.h5
 fi
@@ -49,7 +52,8 @@ for _ in $(seq 100); do ls kept/backup/*.index >/dev/null 2>&1 && break || sleep
 kill -KILL $pid 2>/dev/null
 wait $pid 2>/dev/null
 ends 0 'a folder of checkpoints' inspect kept
-grep -qE '^resume_steps +[0-9]' out && grep -qE '^resume_epoch +[0-9]' out || complain "no word on where it goes on: $(head -n 20 out)"
+grep -qE '^resume_steps +[0-9]' out && grep -qE '^resume_epoch +[0-9]' out ||
+    complain "no word on where it goes on: $(head -n 20 out)"
 json_of kept/backup
 
 # ---- small ones by hand ----
@@ -57,7 +61,8 @@ printf '\0\0\10\1\0\0\0\3abc' >idx
 ends 0 '^idx: IDX' inspect idx
 gzip -c idx >packed
 ends 0 '^packed: IDX' inspect packed
-printf '{"class_name": "Sequential", "config": {"name": "s", "layers": [{"class_name": "Dense", "config": {"name": "d", "units": 3}}]}}' >net
+dense='{"class_name": "Dense", "config": {"name": "d", "units": 3}}'
+printf '{"class_name": "Sequential", "config": {"name": "s", "layers": [%s]}}' "$dense" >net
 ends 0 'JSON of a Keras model' inspect net
 grep -qE '^  d +Dense +units 3$' out || complain "no layer: $(cat out)"
 printf '\76\0\0\0\0\0\0\0{"\\u001b[31m":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}x' >odd

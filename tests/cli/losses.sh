@@ -16,7 +16,9 @@ in_a_row() {                                                          # file, la
 node() { # layer, names of what goes in
     local in= name from
     name=$(sed -E 's/.*"config": \{"name": "([a-z0-9]*)".*/\1/' <<<"$1")
-    for from in "${@:2}"; do in="$in, {\"class_name\": \"__keras_tensor__\", \"config\": {\"keras_history\": [\"$from\", 0, 0]}}"; done
+    for from in "${@:2}"; do
+        in="$in, {\"class_name\": \"__keras_tensor__\", \"config\": {\"keras_history\": [\"$from\", 0, 0]}}"
+    done
     in=${in#, }
     [ $# -lt 3 ] || in="[$in]"
     printf '%s, "name": "%s", "inbound_nodes": [%s]}' "${1%\}}" "$name" "${in:+{\"args\": [$in], \"kwargs\": {\}\}}"
@@ -24,16 +26,34 @@ node() { # layer, names of what goes in
 graph() { # file, names of the outputs, nodes
     local IFS=, out=
     for name in $2; do out="$out, [\"$name\", 0, 0]"; done
-    printf '{"class_name": "Functional", "config": {"name": "g", "layers": [%s], "input_layers": [["x", 0, 0]], "output_layers": [%s]}}' "${*:3}" "${out#, }" >"$1"
+    printf '{"class_name": "Functional", "config": {"name": "g", "layers": [%s], "input_layers": [["x", 0, 0]], ' "${*:3}" >"$1"
+    printf '"output_layers": [%s]}}' "${out#, }" >>"$1"
 }
-rows() { awk -v label="$1" 'BEGIN { srand(1); print "a,b,c,y"; for (i = 0; i < 60; i++) printf "%.3f,%.3f,%.3f,%s\n", rand(), rand(), rand(), label == "age" ? 20 + i % 50 : label == "half" ? i % 2 / 2 : label == "float" ? i % 2 ".0" : label + i % 2 * (label < 0 ? 2 : 1) }'; }
+rows() { # label
+    awk -v label="$1" '
+        function label_of(i) {
+            if (label == "age") return 20 + i % 50
+            if (label == "half") return i % 2 / 2
+            if (label == "float") return i % 2 ".0"
+            return label + i % 2 * (label < 0 ? 2 : 1)
+        }
+        BEGIN {
+            srand(1)
+            print "a,b,c,y"
+            for (i = 0; i < 60; i++) printf "%.3f,%.3f,%.3f,%s\n", rand(), rand(), rand(), label_of(i)
+        }'
+}
 rows 0 >binary.csv
 rows 1 >two.csv
 rows -1 >signs.csv
 rows age >ages.csv
 rows half >halves.csv
 rows float >floats.csv
-awk 'BEGIN { srand(2); print "a,b,c,y"; for (i = 0; i < 60; i++) printf "%.3f,%.3f,%.3f,%d\n", rand(), rand(), rand(), i % 3 }' >classes.csv
+awk 'BEGIN {
+    srand(2)
+    print "a,b,c,y"
+    for (i = 0; i < 60; i++) printf "%.3f,%.3f,%.3f,%d\n", rand(), rand(), rand(), i % 3
+}' >classes.csv
 
 chosen() { # what is said, model, data, options
     local pattern=$1
@@ -56,7 +76,8 @@ chosen ': mean_squared_error, because .* has 0.5$' linear.json halves.csv
 chosen ': mean_squared_error, because the output is neither a sigmoid nor a logit$' relu.json binary.csv
 chosen ': mean_squared_error, because the labels are not all 0 or 1: there are 10 classes$' pictures.json digits --rows 64
 for data in two signs ages halves; do
-    ends 3 "$data.csv: labels should be 0 and 1, because sigmoid.json ends in a sigmoid; .* choose another loss with --loss" train sigmoid.json --data $data.csv
+    ends 3 "$data.csv: labels should be 0 and 1, because sigmoid.json ends in a sigmoid; .* choose another loss with --loss" \
+        train sigmoid.json --data $data.csv
     chosen ': mean_squared_error$' sigmoid.json $data.csv --loss mean_squared_error
 done
 # The last row decides as the first one does.
@@ -64,7 +85,8 @@ sed '$s/[^,]*$/7/' binary.csv >last.csv
 chosen ': mean_squared_error, because the labels are not all 0 or 1: row 59, counted from 0, has 7$' linear.json last.csv
 ends 3 'last.csv: labels should be 0 and 1' train sigmoid.json --data last.csv
 # Where the loss takes logits, 0 is the border for the accuracy.
-json=$("$lockstep" train linear.json --data binary.csv --epochs 1 --json --verbose 0 --save logits 2>err) || complain "logits: $(cat err)"
+json=$("$lockstep" train linear.json --data binary.csv --epochs 1 --json --verbose 0 --save logits 2>err) ||
+    complain "logits: $(cat err)"
 [ ! -s err ] && [ "$(wc -l <<<"$json")" -eq 1 ] || complain "--json --verbose 0 says more than one line: $json, $(cat err)"
 "$lockstep" train linear.json --data binary.csv --epochs 1 --json >out 2>err
 [ "$(wc -l <out)" -eq 1 ] && grep -q '^loss: ' err || complain "--json: the loss is not told on standard error: $(cat out)"
@@ -84,14 +106,19 @@ fi
 softmax=', because the labels are integers'
 in_a_row linear3.json "$(input 3)" "$(dense d 3 linear)"
 in_a_row after.json "$(input 3)" "$(dense d 3 softmax)" "$(layer Activation a '"activation": "linear"')"
-in_a_row dropped.json "$(input 3)" "$(dense d 3 softmax)" "$(layer Dropout drop '"rate": 0.1')" "$(layer Reshape r '"target_shape": [3]')"
+in_a_row dropped.json "$(input 3)" "$(dense d 3 softmax)" "$(layer Dropout drop '"rate": 0.1')" \
+    "$(layer Reshape r '"target_shape": [3]')"
 in_a_row as_layer.json "$(input 3)" "$(dense d 3 linear)" "$(layer Softmax s)"
 in_a_row inside.json "$(input 3)" "$(dense e 4 linear)" \
-    '{"class_name": "Sequential", "config": {"name": "t", "layers": [{"class_name": "InputLayer", "config": {"name": "y", "batch_shape": [null, 4]}}, {"class_name": "Dense", "config": {"name": "f", "units": 3, "activation": "softmax"}}]}}'
+    '{"class_name": "Sequential", "config": {"name": "t", "layers": [
+        {"class_name": "InputLayer", "config": {"name": "y", "batch_shape": [null, 4]}},
+        {"class_name": "Dense", "config": {"name": "f", "units": 3, "activation": "softmax"}}]}}'
 in_a_row hidden.json "$(input 3)" "$(dense d 3 softmax)" "$(layer Rescaling z '"scale": 2.0, "offset": 0.0')"
 chosen ": sparse_categorical_crossentropy of logits$softmax" linear3.json classes.csv
 chosen ": sparse_categorical_crossentropy of logits$softmax" hidden.json classes.csv
-for model in after dropped as_layer inside; do chosen ": sparse_categorical_crossentropy of probabilities$softmax" $model.json classes.csv; done
+for model in after dropped as_layer inside; do
+    chosen ": sparse_categorical_crossentropy of probabilities$softmax" $model.json classes.csv
+done
 chosen ': sparse_categorical_crossentropy of probabilities$' after.json classes.csv --loss sparse_categorical_crossentropy
 # A gate is a softmax, what it mixes are logits.
 graph experts.json mixed "$(node "$(input 3)")" "$(node "$(dense e 6 linear)" x)" "$(node "$(dense gate 2 softmax)" x)" \
@@ -144,7 +171,8 @@ PY
 
     # ---- rows without values ----
     in_a_row nothing.json "$(input 0)" "$(layer Activation a '"activation": "relu"')"
-    ends 3 'zero.npz: labels are i64 \[\], and the output of nothing.json is \[0\] for a row' train nothing.json --data zero.npz --steps 1
+    ends 3 'zero.npz: labels are i64 \[\], and the output of nothing.json is \[0\] for a row' \
+        train nothing.json --data zero.npz --steps 1
     ends 3 'nothing.json takes rows of \[0\], which have no values' bench nothing.json
 fi
 in_a_row large.json "$(input 1099511627776)" "$(layer Activation a '"activation": "relu"')"
@@ -158,7 +186,8 @@ done
 kept() { # classes of the losses, "+" where they take logits; model, data, options
     local want=$1 got
     shift
-    "$lockstep" train "$1" --data "$2" --epochs 1 --save kept --verbose 0 "${@:3}" 2>err || { complain "train $*: $(cat err)"; return; }
+    "$lockstep" train "$1" --data "$2" --epochs 1 --save kept --verbose 0 "${@:3}" 2>err ||
+        { complain "train $*: $(cat err)"; return; }
     got=$(python3 - <<'PY'
 import json, zipfile
 loss = json.loads(zipfile.ZipFile("kept/model.keras").read("config.json"))["compile_config"]["loss"]
@@ -186,7 +215,9 @@ ends 3 'ages.csv: labels should be from 0 to 1, because the loss is a binary cro
 
 # ---- what a model was compiled with stays, unless others are asked for ----
 if has_keras; then
-    "$lockstep" train linear.json --data ages.csv --epochs 1 --loss huber --optimizer sgd --learning-rate 0.01 --save own --verbose 0 2>err || complain "huber: $(cat err)"
+    "$lockstep" train linear.json --data ages.csv --epochs 1 --loss huber --optimizer sgd \
+        --learning-rate 0.01 --save own --verbose 0 2>err ||
+        complain "huber: $(cat err)"
     ends 0 'mean_squared_error: ' train own/model.keras --data ages.csv --epochs 1 --metrics mean_squared_error --save again
     ! grep -q '^loss' out || complain "another loss is taken than the model's own: $(grep ^loss out)"
     ends 0 '^loss +Huber' inspect again/model.keras

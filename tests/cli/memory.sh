@@ -5,15 +5,18 @@ source "$(dirname "$0")/check.bash"
 sanitized && exit 77
 
 for replicas in 1 2; do
-    json=$("$lockstep" train basic --epochs 1 --replicas $replicas --json --verbose 0) || complain "train on $replicas replicas failed"
+    json=$("$lockstep" train basic --epochs 1 --replicas $replicas --json --verbose 0) ||
+        complain "train on $replicas replicas failed"
     peak=$(field peak_rss_mib)
-    [ "$(field steps)" = 938 ] && [ "${peak%.*}" -lt 64 ] || complain "an epoch on $replicas replicas took ${peak:-?} MiB; at most 64 are allowed: $json"
+    [ "$(field steps)" = 938 ] && [ "${peak%.*}" -lt 64 ] ||
+        complain "an epoch on $replicas replicas took ${peak:-?} MiB; at most 64 are allowed: $json"
     echo "$replicas replicas: $peak MiB"
 done
 
 cat >large.json <<'END'
 {"module": "keras", "class_name": "Sequential", "config": {"name": "large", "layers": [
-    {"module": "keras.layers", "class_name": "InputLayer", "config": {"batch_shape": [null, 65536], "dtype": "float32", "name": "in"}},
+    {"module": "keras.layers", "class_name": "InputLayer", "config": {
+        "batch_shape": [null, 65536], "dtype": "float32", "name": "in"}},
     {"module": "keras.layers", "class_name": "Dense", "config": {"name": "wide", "units": 65536, "use_bias": false}}]}}
 END
 (ulimit -v 102400 && timeout 1 "$lockstep" summary large.json) >out 2>err && grep -q 'Total params: 4,294,967,296 (16.00 GB)' out ||

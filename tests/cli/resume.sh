@@ -15,12 +15,15 @@ straight=$(field digest)
     "$lockstep" $run --save parts --steps 47 --resume >/dev/null 2>&1 || complain "parts, resumed: failed"
     json=$("$lockstep" $run --save parts --resume --replicas 4 2>err) || complain "parts, to the end: failed"
 }
-grep -q '^lockstep: parts: resumes in epoch 3, after step 7 of it, 47 in all$' err || complain "parts: does not say where it goes on: $(cat err)"
+grep -q '^lockstep: parts: resumes in epoch 3, after step 7 of it, 47 in all$' err ||
+    complain "parts: does not say where it goes on: $(cat err)"
 # The history of an epoch that was interrupted is that of one that was not.
-cmp straight/history.csv parts/history.csv || complain "parts/history.csv: $(cat parts/history.csv); straight: $(cat straight/history.csv)"
+cmp straight/history.csv parts/history.csv ||
+    complain "parts/history.csv: $(cat parts/history.csv); straight: $(cat straight/history.csv)"
 [ "$(field digest)" = "$straight" ] || complain "parts: $json; straight: $straight"
 [ "$(field steps)" = 80 ] || complain "parts: $json"
-[ "$(cut -d, -f1 parts/history.csv | tr -d '\r' | xargs)" = "epoch 0 1 2 3" ] || complain "parts/history.csv: $(cat parts/history.csv)"
+[ "$(cut -d, -f1 parts/history.csv | tr -d '\r' | xargs)" = "epoch 0 1 2 3" ] ||
+    complain "parts/history.csv: $(cat parts/history.csv)"
 
 # More epochs than were asked for at first; nothing left to do.
 # shellcheck disable=SC2086 # words
@@ -52,10 +55,12 @@ if [ -f finished/model.keras ]; then
     json=$("$lockstep" ${run/$here\/normalised.json/untouched} --steps 3 --verbose 0 2>/dev/null)
     [ "$(field digest)" = "$from" ] || complain "model.keras of a finished run that was resumed has lost something: $json"
     # shellcheck disable=SC2086 # words
-    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 3 --verbose 0 --save further 2>err) || complain "--steps and --save of a trained model: $(cat err)"
+    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 3 --verbose 0 --save further 2>err) ||
+        complain "--steps and --save of a trained model: $(cat err)"
     [ "$(field steps)" = 3 ] || complain "--steps and --save of a trained model: $json"
     # shellcheck disable=SC2086 # words
-    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 5 --verbose 0 --save further --resume 2>err) || complain "resumed: $(cat err)"
+    json=$("$lockstep" ${run/$here\/normalised.json/finished} --steps 5 --verbose 0 --save further --resume 2>err) ||
+        complain "resumed: $(cat err)"
     [ "$(field steps)" = 5 ] || complain "--steps, --save and --resume of a trained model: $json"
 fi
 
@@ -74,7 +79,8 @@ refused '--lanes 4' --lanes 4
 refused '--validation-split 0.5' --validation-split 0.5
 refused '--data mnist' --data mnist
 # shellcheck disable=SC2086 # words
-ends 2 '--rows 600: finished was started with --rows 640, and can only be resumed with it' ${run/--rows 640/--rows 600} --save finished --resume
+ends 2 '--rows 600: finished was started with --rows 640, and can only be resumed with it' \
+    ${run/--rows 640/--rows 600} --save finished --resume
 # shellcheck disable=SC2086 # words
 ends 2 'model mlp: finished was started with model ' ${run/$here\/normalised.json/mlp} --save finished --resume
 # shellcheck disable=SC2086 # words
@@ -92,7 +98,8 @@ interrupt() { # signal, then options; the exit status is that of the command, it
     shift
     : >err # of the run before
     # Not with &: what bash starts in the background does not get SIGINT.
-    python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' "$lockstep" "$@" >out 2>err &
+    python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+        "$lockstep" "$@" >out 2>err &
     pid=$!
     begun
     kill -"$signal" $pid
@@ -134,8 +141,8 @@ if command -v python3 >/dev/null; then
     ls normalised-run/backup/backup-*.index >list 2>&1 || complain "without --save: nothing was saved"
 fi
 
-# Killed at any moment, on any number of replicas, it goes on from what it kept last, and ends with the same bits and the same history. The
-# newest backup that is damaged is warned about.
+# Killed at any moment, on any number of replicas, it goes on from what it kept last, and ends with the same bits and the same
+# history. The newest backup that is damaged is warned about.
 # shellcheck disable=SC2086 # words
 json=$("$lockstep" ${run/--epochs 4/--epochs 40} --save unkilled 2>/dev/null) || complain "unkilled: failed"
 want=$(field digest)
@@ -157,7 +164,8 @@ done
 json=$(cat out)
 [ "$(field digest)" = "$want" ] || complain "killed $kills times: $json; not killed: $want: $(cat err)"
 cmp unkilled/history.csv killed/history.csv || complain "killed $kills times: $(diff unkilled/history.csv killed/history.csv)"
-[ "$(find killed/backup -name '*.tmp' | wc -l)" -eq 0 ] && [ "$(find killed/backup -name '*.index' | wc -l)" -le 2 ] || complain "killed: $(ls killed/backup)"
+[ "$(find killed/backup -name '*.tmp' | wc -l)" -eq 0 ] && [ "$(find killed/backup -name '*.index' | wc -l)" -le 2 ] ||
+    complain "killed: $(ls killed/backup)"
 ends 2 '--save-every 0s: it should be a number of steps, as 100, or of seconds, as 5s' train mlp --save x --save-every 0s
 ends 2 '--save-every 5m: it should be' train mlp --save x --save-every 5m
 ends 2 '--save-every N sets how often --save DIR backs up training; give both' train mlp --save-every 5s

@@ -28,5 +28,6 @@ cmake --install "$build" --prefix "$temp/first" --strip >/dev/null && mv first p
 prefix/bin/lockstep --version >/dev/null || complain "the installed command does not run"
 size=$(du -kcL prefix/bin/lockstep prefix/lib*/*/liblockstep.so prefix/lib*/liblockstep.so 2>/dev/null | tail -n 1 | cut -f1)
 [ "$size" -lt 5120 ] || complain "library and command have $size KiB"
-[ -f prefix/share/man/man1/lockstep-train.1 ] && [ -f prefix/share/bash-completion/completions/lockstep ] || complain "manual page or completion is not installed"
+[ -f prefix/share/man/man1/lockstep-train.1 ] && [ -f prefix/share/bash-completion/completions/lockstep ] ||
+    complain "manual page or completion is not installed"
 exit $bad

@@ -1,6 +1,6 @@
 /* A threaded program that forks at any moment: threads train, make tensors and log while the test forks. Each child makes tensors,
  * runs an op, trains a step on a team and on two replicas, and ends. None may hang: a child that inherits a taken lock exceeds its
- * deadline. CI does a part of the forks, LOCKSTEP_TEST_FORKS=1000 all of them. */
+ * deadline. There are 200 forks; make soak does 1000 (LOCKSTEP_TEST_FORKS). */
 #include "check.h"
 #include "core/thread.h"
 #include <lockstep.h>

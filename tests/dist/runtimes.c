@@ -1,5 +1,6 @@
 /* Two runtimes in two threads: both train at the same time, each with the bits it has alone, whatever their seeds, lanes and
- * threads. Of the times only this is checked: neither waits for the other. LOCKSTEP_TEST_TIMES=1 prints the times. */
+ * threads. Of the times only this is checked: neither waits for the other. LOCKSTEP_TEST_TIMES=1: longer runs, whose times are
+ * printed. */
 #define _GNU_SOURCE 1 /* affinity */
 #include "check.h"
 #include "core/runtime.h"

@@ -138,7 +138,7 @@ static void pause_for(long microseconds)
 /* Saved after every step, killed at any moment, and again, until one comes to its end. */
 TEST(killed_while_it_saves)
 {
-    const int        longer = getenv("LOCKSTEP_TEST_QUICK") ? 50 : 1000; /* of six steps each */
+    const int        longer = 1000; /* epochs, of six steps each */
     static const int counts[] = {1, 2, 4, 8, 3};
     const char      *folder = folder_new();
     char             saved[600], straight[600], ended[600];
@@ -265,7 +265,7 @@ static int occurrences(const char *text, const char *of)
 
 TEST(without_room_training_goes_on)
 {
-    const int       longer = getenv("LOCKSTEP_TEST_QUICK") ? 50 : 500;
+    const int       longer = 500;
     const lk_digest straight = train((setting){.epochs = longer});
     const char     *folder = folder_new();
     long            number[16];
@@ -583,7 +583,7 @@ TEST(every_allocation_fails)
     in_two_parts(folder, &d);
     const int64_t first = lki_memory_requests();
     in_two_parts(folder, &d);
-    const int64_t requests = lki_memory_requests() - first, jump = requests / (getenv("LOCKSTEP_TEST_QUICK") ? 100 : 400) + 1;
+    const int64_t requests = lki_memory_requests() - first, jump = requests / 400 + 1;
     for (int64_t n = 1; n <= requests; n += jump)
         for (int alone = 0; alone < 2; alone++) {
             const int64_t before = lki_memory_in_use();

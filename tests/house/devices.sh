@@ -9,7 +9,8 @@ most=8
 own='^src/(device|kernel/gpu|plan/card)/'
 
 calls() { # files whose objects want what objects of GPUs define
-    find src -name '*.c' -printf "$build/CMakeFiles/lockstep_objects.dir/%p.o\n" | xargs -r nm -A -g -P 2>/dev/null | awk -v own="$own" '
+    find src -name '*.c' -printf "$build/CMakeFiles/lockstep_objects.dir/%p.o\n" |
+        xargs -r nm -A -g -P 2>/dev/null | awk -v own="$own" '
         { # object: name type value size
             sub(/.*\/lockstep_objects\.dir\//, "", $1)
             sub(/\.o:$/, "", $1)
@@ -23,7 +24,10 @@ calls() { # files whose objects want what objects of GPUs define
         }'
 }
 
-names() { grep -rlE '\<(lki_on_host|LKI_DEVICE_GPU|lki_gpu_[a-z_]+)\>' src --include='*.[ch]' --include='*.inc' | grep -vE "$own"; }
+names() {
+    tests/house/code src | grep -E '\<(lki_on_host|LKI_DEVICE_GPU|lki_gpu_[a-z_]+)\>' |
+    cut -d: -f1 | sort -u | grep -vE "$own"
+}
 
 called=$(calls) || { echo "no object of the library was found in the build folder"; exit 1; }
 found=$(printf '%s\n' "$called" "$(names)" | grep . | sort -u)

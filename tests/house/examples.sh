@@ -38,7 +38,8 @@ done
 for file in "$temp"/*.c; do
     [ -f "$file" ] || continue
     program=${file%.c}
-    ${CC:-cc} $strict ${sanitize:+-fsanitize=$sanitize} "$file" -o "$program" -L"$build" -llockstep -lm -Wl,-rpath,"$(realpath "$build")" &&
+    ${CC:-cc} $strict ${sanitize:+-fsanitize=$sanitize} "$file" -o "$program" \
+        -L"$build" -llockstep -lm -Wl,-rpath,"$(realpath "$build")" &&
         (cd "$temp" && "$program") >"$program.out" || { echo "$file: does not build or run"; cat "$program.out"; bad=1; }
 done
 exit $bad

@@ -9,7 +9,8 @@ wrong=0
 
 new_tree() { # a house in which all is well
     rm -rf "${tree:?}"/*
-    mkdir -p src/core src/format src/op src/layer src/kernel src/device include/lockstep cli helper tests/house tests/unit bench examples tools cmake .ci
+    mkdir -p src/core src/format src/op src/layer src/kernel src/device include/lockstep cli helper \
+        tests/house tests/unit bench examples tools cmake .ci
     cp "$home"/tests/house/{*.sh,code,order} tests/house/
     cp "$home/.clang-format" .
     touch Makefile CMakeLists.txt CMakePresets.json
@@ -184,6 +185,12 @@ finds layers
 new_tree
 mkdir src/new
 says layers "src/new: a folder that is not in the order"
+new_tree
+list_folders() { for folder; do printf '  %s/   holds\n' "$folder"; done; }
+list_folders $(cat tests/house/order) | file README.md
+passes layers
+list_folders core lane format | file README.md
+says layers "README.md lists the folders of src/ as: core lane format"
 
 # ---- names ----
 new_tree
@@ -228,8 +235,35 @@ file src/op/a.c <<<$'int x;\t// bad'
 file tests/op/a.sh <<<$'x\t# // bad'
 file tools/a <<<$'# \xff // bad'
 file cmake/a.cmake <<<$'# \t // bad'
+file tools/b <<<"# $long // bad"
+file tests/op/a.py <<<"# $long // bad"
 file Makefile <<<$'all:\n\techo\techo # // bad'
 finds lines
+
+# ---- environment ----
+new_tree
+find tests/house -name '*.sh' -not -name environment.sh -delete # those read variables too
+document() { # variables of the library, and of tests
+    printf '| variable |\n'
+    printf '| `LOCKSTEP_%s` |\n' $1
+    printf 'The build reads these\n'
+    printf '| `LOCKSTEP_%s` |\n' $2
+}
+document "A B" "T S" | file docs/environment.md
+file src/core/a.c <<<'x = getenv("LOCKSTEP_A"); y = number("LOCKSTEP_B", 3); /* "LOCKSTEP_C" */'
+file tests/unit/a.c <<<'x = getenv("LOCKSTEP_T");'
+file tools/a <<<'echo "${LOCKSTEP_S:-3}"'
+passes environment
+document "A" "T S" | file docs/environment.md
+says environment "> LOCKSTEP_B"
+document "A B D" "T S" | file docs/environment.md
+says environment "< LOCKSTEP_D"
+document "A B" "S" | file docs/environment.md
+says environment "LOCKSTEP_T"
+document "A B" "T" | file docs/environment.md
+says environment "LOCKSTEP_S"
+document "A B" "T S U" | file docs/environment.md
+says environment "LOCKSTEP_U"
 
 # ---- format ----
 new_tree
@@ -268,5 +302,36 @@ rm build/CMakeFiles/lockstep_objects.dir/src/core/b.c.o
 says links "src/core/b.c: it has no object" build
 sed -i '/core\/b/d' build/compile_commands.json
 says links "src/core/b.c: nothing compiles it" build
+
+# ---- devices ----
+new_tree
+for i in 1 2 3 4 5; do file "src/op/named$i.c" <<<"lki_device *d$i = LKI_DEVICE_GPU;"; done
+file src/op/named6.h <<<'static inline bool here(lki_device *d) { return lki_on_host(d); }'
+file src/op/named7.inc <<<'ROW(lki_gpu_cards)'
+file src/op/comment.c <<<'/* lki_on_host() is not called here */ const char *s = "LKI_DEVICE_GPU";'
+file src/device/null/host.c <<<'int lki_null; int named = sizeof "lki_gpu_cards";'
+file src/device/gpu/gpu.c <<<'void lki_card_wait(void) {}'
+file src/plan/card/card.c <<<'void lki_card_wait(void); void lki_card_run(void) { lki_card_wait(); }'
+file src/op/calls1.c <<<'void lki_card_run(void); void lki_calls1(void) { lki_card_run(); }'
+file src/op/other.c <<<'extern int lki_null; int *lki_other(void) { return &lki_null; }'
+sed -i 's/^lki_device .*/int lki_named;/' src/op/named1.c
+compile_tree() { # objects of the files that a compiler accepts; the others have names that only text shows
+    local source
+    for source in $(find src -name '*.c'); do
+        mkdir -p "build/CMakeFiles/lockstep_objects.dir/$(dirname "$source")"
+        ${CC:-cc} -c "$source" -o "build/CMakeFiles/lockstep_objects.dir/$source.o" 2>/dev/null
+    done
+}
+says devices "no object of the library" build
+compile_tree
+passes devices build
+file src/op/calls2.c <<<'void lki_card_wait(void); void lki_calls2(void) { lki_card_wait(); }'
+compile_tree
+passes devices build
+file src/op/named1.c <<<'lki_device *d = LKI_DEVICE_GPU;'
+says devices "9 files know of GPUs, and 8 may" build
+for known in named1.c named5.c named6.h named7.inc calls1.c calls2.c; do says devices "src/op/$known" build; done
+said=$(tests/house/devices.sh build)
+grep -E 'comment|other|src/(device|plan)' <<<"$said" && { echo "devices.sh: names a file that does not know GPUs"; wrong=1; }
 
 exit $wrong

@@ -1,12 +1,18 @@
 #!/bin/bash
 # The folders of src/ have an order (the file `order`). A file includes headers of its own folder and of earlier folders only.
-# links.sh checks the same for calls.
+# links.sh checks the same for calls. README.md and docs/architecture.md list the folders in this order.
 # Public headers include only standard headers and each other.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 
 find src -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | grep -vxFf <(tr ' ' '\n' <tests/house/order) |
     sed 's,.*,src/&: a folder that is not in the order (tests/house/order),' | grep . && bad=1
+
+for document in README.md docs/architecture.md; do
+    [ -f $document ] || continue
+    listed=$(grep -oE '^(  |\| `)[a-z]+/' $document | tr -d ' |`/' | xargs)
+    [ "$listed" = "$(cat tests/house/order)" ] || { echo "$document lists the folders of src/ as: $listed"; bad=1; }
+done
 
 # Headers of src/ in quotes or in angle brackets, where a path that begins with a folder of src/ is one of them. A header that a
 # macro names is not seen.

@@ -14,7 +14,8 @@ bad=0
 commands=$build/compile_commands.json
 [ -f "$commands" ] || { echo "$commands is not there: the build folder is not configured"; exit 1; }
 objects=$(sed -nE "s,.* -o (CMakeFiles/lockstep_(objects|avx2|avx512|sim)\.dir/src/[^ ]*) .*,$build/\1,p" "$commands")
-missing=$(while read -r object; do [ -f "$object" ] || echo "$object"; done <<<"$objects" | sed -E 's,.*\.dir/(.*)\.o$,\1: it has no object in the build folder,' | sort -u)
+missing=$(while read -r object; do [ -f "$object" ] || echo "$object"; done <<<"$objects" |
+    sed -E 's,.*\.dir/(.*)\.o$,\1: it has no object in the build folder,' | sort -u)
 
 # Some are not compiled here: all for instruction sets of other machines, the driver of real cards by nvcc alone, and the simulated
 # ones where there is no C++ compiler.

@@ -10,7 +10,8 @@
 # may have the same name without prefix.
 cd "$(dirname "$0")/../.." || exit 1
 
-tests/house/code -j src include cli helper tests bench | grep -E '^(src|include|cli|helper)/|^[^:]*\.h:' | grep -vE '^tests/install/' | awk '
+tests/house/code -j src include cli helper tests bench | grep -E '^(src|include|cli|helper)/|^[^:]*\.h:' |
+    grep -vE '^tests/install/' | awk '
     function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
     function defined(name, twin, key) {
         if (name !~ /^lki?_/ && file !~ /\.(h|hpp|hh|cuh)$/) return
@@ -79,8 +80,11 @@ tests/house/code -j src include cli helper tests bench | grep -E '^(src|include|
         while (match(rest, /[A-Za-z_][A-Za-z_0-9]*|[0-9][A-Za-z_0-9.]*|[^ \t]/)) {
             token = substr(rest, RSTART, RLENGTH)
             rest = substr(rest, RSTART + RLENGTH)
-            if (token == "typedef" && at_left) { in_typedef = 1; braces = depth = angles = has_braces = settled = pointer = fresh = after_keyword = 0; name = alias = "" }
-            else if (in_typedef) declarator(token)
+            if (token == "typedef" && at_left) {
+                in_typedef = 1
+                braces = depth = angles = has_braces = settled = pointer = fresh = after_keyword = 0
+                name = alias = ""
+            } else if (in_typedef) declarator(token)
             if (using == "using" && token ~ /^[A-Za-z_]/) using = token
             else if (using != "") { if (token == "=" && using != "using") defined(using); using = "" }
             if (token == "using" && at_left) using = token # in a function or a struct it is of that alone

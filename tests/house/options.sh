@@ -31,7 +31,8 @@ for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     forms $compiler tests/house/options/forms.c -std=c11 $strict -O2
     forms $compiler tests/house/options/forms.c -std=gnu17 -w -DPLAIN_SHAPES
-    echo "int x = 1'000;" | $compiler -x c -std=c2x -fsyntax-only - 2>/dev/null && forms $compiler tests/house/options/c23.c -std=c2x $strict
+    echo "int x = 1'000;" | $compiler -x c -std=c2x -fsyntax-only - 2>/dev/null &&
+        forms $compiler tests/house/options/c23.c -std=c2x $strict
 done
 for compiler in g++ clang++; do
     command -v $compiler >/dev/null || continue

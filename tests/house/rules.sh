@@ -36,7 +36,7 @@ opens='open|open64|openat|creat|fopen|freopen|mkstemp|mkostemp|tmpfile' streams=
 only_in src/core/log.c "printing" 'v?f?printf|v?dprintf|f?puts|f?putc|putchar|perror' \
     '\<fwrite *\([^;]*\<std(out|err)\>|\<write *\( *(1|2|STD(OUT|ERR)_FILENO) *,|\<std::(cout|cerr|clog)\>'
 only_in src/core/memory.c "memory from the system" \
-    'malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|posix_memalign|valloc|free|strn?dup|getline|getdelim|open_memstream|mmap'
+    '[mcv]alloc|realloc(array)?|aligned_alloc|(posix_)?memalign|free|strn?dup|getline|getdelim|open_memstream|mmap'
 only_in src/core/open.c "opening files" "$opens" "$streams"
 only_in cli/files.c "opening files" "$opens" "$streams"
 only_in "helper/(no file)" "opening files" "$opens" "$streams"
@@ -45,7 +45,8 @@ only_in src/core/number.c "formatting, which depends on the program's locale oth
     'vsnprintf|vsprintf|vasprintf|asprintf|setlocale'
 
 # The same in C++, whose headers are those of src/device/cuda/, src/device/sim/ and src/kernel/gpu/.
-containers='\<new +[A-Za-z_:]|\<new *\(|\<operator new\>|std::(vector|map|set|list|deque|string|unordered_[a-z]+|make_(unique|shared))\>'
+containers='\<new +[A-Za-z_:]|\<new *\(|\<operator new\>'
+containers+='|std::(vector|map|set|list|deque|string|unordered_[a-z]+|make_(unique|shared))\>'
 found=$(grep -E "^src/[^:]*:[0-9]+:.*($containers)" <<<"$code")
 complain "memory of a backend belongs in the files that the table of this test names" \
     "$(grep -vFf <(sed 's/$/:/' <<<"$own_memory") <<<"$found")"
@@ -56,7 +57,8 @@ done
 # A number with a fraction is formatted by lki_format() (or what ends there), never by snprintf(). The command sets no locale.
 complain "numbers are formatted by lki_format() of src/core/number.c" "$(tests/house/code -s -j src |
     grep -E '[^_a-z]sn?printf *\([^;]*%[-+ #0-9.*]*[lL]?[aefgAEFG]')"
-complain "the command sets no locale: its numbers have a point" "$(grep -E '^cli/[^:]*:[0-9]+:.*\<(setlocale|uselocale)\>' <<<"$code")"
+complain "the command sets no locale: its numbers have a point" \
+    "$(grep -E '^cli/[^:]*:[0-9]+:.*\<(setlocale|uselocale)\>' <<<"$code")"
 
 # A machine that stores the high byte first is refused when it is compiled for.
 compiles_for() {

@@ -37,9 +37,11 @@ products() {
 arguments='\([^()]*(\([^()]*\))?[^()]*\)'
 found 'lki_alloc_array()' "$(in_folders 'src|helper|cli' | grep -E '\b(lki_(alloc|zalloc|realloc|arena_alloc)|allocate)\(.* \* ' |
     sed -E 's/sizeof \* /sizeof /g' | grep -E '\b(lki_(alloc|zalloc|realloc|arena_alloc)|allocate)\([^;]* \* ')"
-found 'lki_size_mul()' "$(in_folders 'src|helper|cli' | products "\bdim\[[^]]*\]|\blk_(dim|size)$arguments|\blki_shape_size(_from)?$arguments")"
+found 'lki_size_mul()' "$(in_folders 'src|helper|cli' |
+    products "\bdim\[[^]]*\]|\blk_(dim|size)$arguments|\blki_shape_size(_from)?$arguments")"
 
-option='\b(units|filters|height|width|heads|num_heads|key_dim|value_dim|depth_multiplier|channels|groups|input_dim|output_dim|(stride|dilation|size)\[[^]]*\])'
+option='\b(units|filters|height|width|heads|num_heads|key_dim|value_dim|depth_multiplier|channels|groups|input_dim|output_dim'
+option+='|(stride|dilation|size)\[[^]]*\])'
 found 'lki_size_mul()' "$(in_folders 'src/(layer|nn|op)' | products "$option")"
 
 found 'lki_size_try_mul()' "$(in_folders 'src|helper|cli' | grep -E '__builtin_[a-z]+_overflow')"

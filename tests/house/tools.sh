@@ -48,7 +48,8 @@ stages() { # commands of a script
 same "one stage" "2 passed, 0 failed" "$(stages 'stage echo "2 passed, 0 failed"')"
 same "two stages" "5 passed, 1 failed" "$(stages 'stage echo "2 passed, 0 failed"; stage echo "3 passed, 1 failed"')"
 same "no total" "1 passed, 1 failed" "$(stages 'stage true; stage false')"
-same "totals of others first" "9 passed, 2 failed" "$(stages 'stage printf "4 passed, 1 failed\n5 passed, 1 failed\n9 passed, 2 failed\n"')"
+same "totals of others first" "9 passed, 2 failed" \
+    "$(stages 'stage printf "4 passed, 1 failed\n5 passed, 1 failed\n9 passed, 2 failed\n"')"
 same "a hidden failure" "9 passed, 1 failed" "$(stages 'stage printf "4 passed, 1 failed\n9 passed, 0 failed\n"')"
 same "a bad end" "9 passed, 1 failed" "$(stages 'stage sh -c "echo 9 passed, 0 failed; exit 1"')"
 
@@ -66,7 +67,8 @@ add_custom_target(nothing)
 CMAKE
 cat >CMakePresets.json <<'JSON'
 {"version": 6, "configurePresets": [{"name": "made", "generator": "Unix Makefiles", "binaryDir": "${sourceDir}/build/${presetName}",
-  "cacheVariables": {"PRESET": "preset", "CMOCKA_FOUND": {"type": "INTERNAL", "value": "1"}, "JANSSON_FOUND": {"type": "INTERNAL", "value": "1"}}}],
+  "cacheVariables": {"PRESET": "preset", "CMOCKA_FOUND": {"type": "INTERNAL", "value": "1"},
+    "JANSSON_FOUND": {"type": "INTERNAL", "value": "1"}}}],
  "buildPresets": [{"name": "made", "configurePreset": "made"}]}
 JSON
 built() { # CMAKE_ARGS, what was set
@@ -77,6 +79,7 @@ unset MAKEFLAGS LK_WERROR
 built "" "ONE=OFF LIST=1;2 PRESET=preset"
 built "-DONE=ON -DLIST:STRING=3 -DPRESET=mine" "ONE=ON LIST=3 PRESET=mine"
 built "-DLIST=3" "ONE=OFF LIST=3 PRESET=preset"
-CMAKE_ARGS="-DONE=ON --no-such-option" tools/build made nothing >build.log 2>&1 && { echo "build: passed with an option of CMake that there is not"; wrong=1; }
+CMAKE_ARGS="-DONE=ON --no-such-option" tools/build made nothing >build.log 2>&1 &&
+    { echo "build: passed with an option of CMake that there is not"; wrong=1; }
 built "" "ONE=OFF LIST=1;2 PRESET=preset"
 exit $wrong

@@ -23,7 +23,8 @@ if command -v pkg-config >/dev/null; then
     "$temp/static"
 fi
 
-cmake -S "$here" -B "$temp/foreign" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$flags" >"$temp/log" || { cat "$temp/log"; exit 1; }
+cmake -S "$here" -B "$temp/foreign" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$flags" >"$temp/log" ||
+    { cat "$temp/log"; exit 1; }
 cmake --build "$temp/foreign" >"$temp/log" || { cat "$temp/log"; exit 1; }
 "$temp/foreign/app_lockstep"
 "$temp/foreign/app_static"

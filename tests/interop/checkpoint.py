@@ -88,7 +88,8 @@ def recurrent():
 def kinds():
     return with_model(keras.Sequential([
         layers.Normalization(), layers.DepthwiseConv2D(2), layers.SeparableConv2D(3, 2), layers.Conv2DTranspose(2, 2),
-        layers.GroupNormalization(1), layers.LayerNormalization(), layers.Flatten(), layers.Dense(2)]), optimizers.Adam(), (6, 6, 2))
+        layers.GroupNormalization(1), layers.LayerNormalization(), layers.Flatten(), layers.Dense(2)]),
+        optimizers.Adam(), (6, 6, 2))
 
 
 def words():

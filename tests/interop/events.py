@@ -2,7 +2,8 @@
 
     python events.py LOCKSTEP
 
-LOCKSTEP is the command. Needs tensorboard (and tensorflow, which parses tensors of summaries). The last line is "N passed, N failed"."""
+LOCKSTEP is the command. Needs tensorboard (and tensorflow, which parses tensors of summaries). The last line is
+"N passed, N failed"."""
 import csv
 import glob
 import os
@@ -38,7 +39,8 @@ def events(folder):
 def main(command):
     with tempfile.TemporaryDirectory() as folder:
         logs, save = os.path.join(folder, "logs"), os.path.join(folder, "run")
-        subprocess.run([command, "train", "mlp", "--data", "digits", "--epochs", "3", "--batch", "512", "--tensorboard", logs, "--save", save],
+        subprocess.run([command, "train", "mlp", "--data", "digits", "--epochs", "3", "--batch", "512",
+                                "--tensorboard", logs, "--save", save],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with open(os.path.join(save, "history.csv")) as f:
             history = list(csv.DictReader(f))
@@ -50,7 +52,8 @@ def main(command):
                 check(tag in values, f"{part}: no {tag}; there are {sorted(values)}")
                 for row in history:
                     logged = values.get(tag, {}).get(int(row["epoch"]))
-                    check(logged is not None and abs(float(logged) - float(row[prefix + name])) <= 1e-6 * max(1, abs(float(logged))),
+                    check(logged is not None and
+                              abs(float(logged) - float(row[prefix + name])) <= 1e-6 * max(1, abs(float(logged))),
                           f"{part}: {tag} of epoch {row['epoch']}: {logged}, not {row[prefix + name]}")
                 check(plugins.get(tag) == "scalars", f"{tag} is for {plugins.get(tag)}")
             if part == "train":

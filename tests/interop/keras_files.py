@@ -189,7 +189,8 @@ def wide():
     return Case(keras.Model(i, [skip, layers.Dense(1)(x)]), rows(3))
 
 
-ARCHITECTURES = {f.__name__: f for f in (cnn, residual, text, transformer, separable, nested, model_as_output, frozen, untrained, uncompiled, wide)}
+ARCHITECTURES = {f.__name__: f for f in (cnn, residual, text, transformer, separable, nested, model_as_output, frozen, untrained,
+                                         uncompiled, wide)}
 
 # ---- every class ----
 

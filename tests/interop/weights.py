@@ -1,8 +1,10 @@
-"""weights.py LOCKSTEP [FOLDER]: weights in all formats, written and read by the real programs and by `lockstep convert`, both ways, to the bit.
+"""weights.py LOCKSTEP [FOLDER]: weights in all formats, written and read by the real programs and by `lockstep convert`, both ways,
+to the bit.
 
-Every case is a model made and trained here. Its weights are written by Keras (.keras, .weights.h5, .h5), TensorFlow (a checkpoint), safetensors and
-numpy. `lockstep convert` makes each of these from each of them; what it made is read here by the program whose format it is, and must have the same
-weights and, where the format has it, the same state of the optimiser. Then arrays of all types, and the files of LOCKSTEP_GOLDEN, if it is set.
+Every case is a model made and trained here. Its weights are written by Keras (.keras, .weights.h5, .h5), TensorFlow (a checkpoint),
+safetensors and numpy. `lockstep convert` makes each of these from each of them; what it made is read here by the program whose
+format it is, and must have the same weights and, where the format has it, the same state of the optimiser. Then arrays of all
+types, and the files of LOCKSTEP_GOLDEN, if it is set.
 """
 import json
 import os
@@ -44,7 +46,8 @@ def convert(source, to, model=None):
 
 def same(what, ours, theirs):
     ours, theirs = np.asarray(ours), np.asarray(theirs)
-    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype, "%s is %s %s, not %s %s" % (what, ours.dtype, ours.shape, theirs.dtype, theirs.shape)
+    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype, \
+        "%s is %s %s, not %s %s" % (what, ours.dtype, ours.shape, theirs.dtype, theirs.shape)
     assert ours.tobytes() == theirs.tobytes(), "%s has other values" % what
 
 
@@ -56,7 +59,8 @@ def rows(*shape):
 
 
 def row():
-    m = keras.Sequential([keras.Input((6, 6, 2)), layers.Conv2D(4, 3, activation="relu"), layers.BatchNormalization(), layers.Dropout(0.2), layers.Flatten(), layers.Dense(3)], name="row")
+    m = keras.Sequential([keras.Input((6, 6, 2)), layers.Conv2D(4, 3, activation="relu"), layers.BatchNormalization(),
+                              layers.Dropout(0.2), layers.Flatten(), layers.Dense(3)], name="row")
     m.compile(keras.optimizers.Adam(0.01), "mse")
     m.fit(rows(6, 6, 2), rows(3), epochs=1, verbose=0)
     return m
@@ -99,7 +103,8 @@ def write_all(model, folder):
     named = {w.path: w.numpy() for w in model.weights}
     safetensors.numpy.save_file(named, folder + "/theirs.safetensors", {"format": "np"})
     np.savez(folder + "/theirs.npz", **named)
-    return {"theirs.keras": True, "theirs.weights.h5": True, "theirs.h5": True, "theirs.ckpt": True, "theirs.safetensors": False, "theirs.npz": False}
+    return {"theirs.keras": True, "theirs.weights.h5": True, "theirs.h5": True, "theirs.ckpt": True,
+                "theirs.safetensors": False, "theirs.npz": False}
 
 
 def fresh(folder):
@@ -149,7 +154,8 @@ def from_npz(path, folder):
         return by_names({k: f[k] for k in f.files}, folder)
 
 
-READ = {"keras": from_keras, "weights.h5": from_weights, "h5": from_keras, "ckpt": from_checkpoint, "safetensors": from_safetensors, "npz": from_npz}
+READ = {"keras": from_keras, "weights.h5": from_weights, "h5": from_keras, "ckpt": from_checkpoint,
+        "safetensors": from_safetensors, "npz": from_npz}
 
 
 def exchange(model, folder, source, has_state, end):
@@ -223,16 +229,19 @@ def same_arrays(ours, theirs):
 
 def plain(folder):
     named = arrays()
-    safetensors.numpy.save_file({k: np.ascontiguousarray(v).reshape(v.shape) for k, v in named.items()}, folder + "/a.safetensors", {"format": "np", "note": "kept"})
+    safetensors.numpy.save_file({k: np.ascontiguousarray(v).reshape(v.shape) for k, v in named.items()},
+                                    folder + "/a.safetensors", {"format": "np", "note": "kept"})
     np.savez(folder + "/a.npz", **named)
     np.savez_compressed(folder + "/b.npz", **named)
     write_h5(named, folder + "/a.h5")
     for source in ("a.safetensors", "a.npz", "b.npz", "a.h5"):
         for end in PLAIN:
-            check("%s to %s" % (source, end), lambda: same_arrays(PLAIN[end](convert(folder + "/" + source, folder + "/%s-to.%s" % (source, end))), named))
+            check("%s to %s" % (source, end), lambda: same_arrays(PLAIN[end](convert(folder + "/" + source,
+                  folder + "/%s-to.%s" % (source, end))), named))
     for source in ("a.npz-to.ckpt", "a.npz-to.h5"):
         for end in PLAIN:
-            check("%s to %s" % (source, end), lambda: same_arrays(PLAIN[end](convert(folder + "/" + source, folder + "/%s-back.%s" % (source, end))), named))
+            check("%s to %s" % (source, end), lambda: same_arrays(PLAIN[end](convert(folder + "/" + source,
+                  folder + "/%s-back.%s" % (source, end))), named))
 
     def metadata():
         with safetensors.safe_open(convert(folder + "/a.safetensors", folder + "/again.safetensors"), "np") as f:
@@ -260,7 +269,8 @@ def golden(folder, files):
     for source in ("fashion.keras", "fashion.weights.h5", "fashion.h5", "checkpoint/ckpt-1", "checkpoint"):
         for end in ("keras", "weights.h5", "h5", "ckpt", "safetensors", "npz"):
             def one():
-                ours = convert(files + "/" + source, folder + "/golden-%s.%s" % (source.replace("/", "-"), end), files + "/fashion.keras")
+                ours = convert(files + "/" + source, folder + "/golden-%s.%s" % (source.replace("/", "-"), end),
+                                       files + "/fashion.keras")
                 os.makedirs(folder + "/golden", exist_ok=True)
                 if not os.path.exists(folder + "/golden/theirs.keras"):
                     os.symlink(files + "/fashion.keras", folder + "/golden/theirs.keras")

@@ -169,7 +169,8 @@ def word(value):
 def write_configs():
     for layer, c in CONFIGS:
         config = {k: v for k, v in layer.get_config().items() if k not in ("name", "dtype")}
-        print(f'CONFIG({type(layer).__name__}, {re.sub("_[0-9]+$", "", layer.name)}, "{" ".join(f"{k}={word(v)}" for k, v in config.items())}", {c})')
+        name, words = re.sub("_[0-9]+$", "", layer.name), " ".join(f"{k}={word(v)}" for k, v in config.items())
+        print(f'CONFIG({type(layer).__name__}, {name}, "{words}", {c})')
 
 
 def write_cases():

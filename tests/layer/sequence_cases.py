@@ -130,12 +130,14 @@ def write_case(name, make, c, shapes, call={}):
 
 CONFIGS = [
     (L.Embedding(10, 4), "lk_embedding(10, 4)"),
-    (L.Embedding(3, 2, embeddings_initializer="ones", embeddings_regularizer="l2", embeddings_constraint="non_neg", trainable=False),
+    (L.Embedding(3, 2, embeddings_initializer="ones", embeddings_regularizer="l2", embeddings_constraint="non_neg",
+                     trainable=False),
      "lk_embedding(3, 2, lk_init_ones(), lk_l2(0.01), .embeddings_constraint = lk_non_neg(), .trainable = LK_OFF)"),
     (L.LSTM(3), "lk_lstm(3)"),
     (L.LSTM(2, return_sequences=True, go_backwards=True, unit_forget_bias=False, dropout=0.25, recurrent_dropout=0.5, seed=7,
             activation="relu", recurrent_activation="hard_sigmoid", use_bias=False),
-     "lk_lstm(2, LK_RELU, LK_HARD_SIGMOID, LK_OFF, LK_ON, LK_ON, LK_OFF, .dropout = 0.25, .recurrent_dropout = 0.5, .seed = LK_NUMBER(7))"),
+     "lk_lstm(2, LK_RELU, LK_HARD_SIGMOID, LK_OFF, LK_ON, LK_ON, LK_OFF, .dropout = 0.25, "
+     ".recurrent_dropout = 0.5, .seed = LK_NUMBER(7))"),
     (L.GRU(3), "lk_gru(3)"),
     (L.GRU(2, reset_after=False, recurrent_regularizer=keras.regularizers.L1(0.5), bias_constraint="non_neg"),
      "lk_gru(2, .reset_after = LK_OFF, .recurrent_regularizer = lk_l1(0.5), .bias_constraint = lk_non_neg())"),

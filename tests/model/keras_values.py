@@ -50,7 +50,8 @@ DATA = {  # labels, predictions
     "NUMBERS": (targets, guesses),
 }
 OPTIONS = {"threshold": "LK_NUMBER(%g)", "class_id": "LK_NUMBER(%d)", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
-           "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g", "ignore_class": "LK_NUMBER(%d)",
+           "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g",
+           "ignore_class": "LK_NUMBER(%d)",
            "reduction": "LK_REDUCTION_%s"}
 
 
@@ -167,7 +168,8 @@ for curve in ("ROC", "PR"):
 for average in (None, "micro", "macro", "weighted"):
     o = {"average": average} if average else {}
     metric_case("f1_score", lambda: M.F1Score(average=average), "ONE_HOT", o)
-    metric_case("f1_score", lambda: M.F1Score(average=average, threshold=0.3), "MANY_HOT", {**o, "threshold": 0.3, "num_classes": 4})
+    metric_case("f1_score", lambda: M.F1Score(average=average, threshold=0.3), "MANY_HOT",
+                    {**o, "threshold": 0.3, "num_classes": 4})
 metric_case("mean_squared_error_metric", M.MeanSquaredError, "NUMBERS")
 metric_case("root_mean_squared_error_metric", M.RootMeanSquaredError, "NUMBERS")
 metric_case("mean_absolute_error_metric", M.MeanAbsoluteError, "NUMBERS")

@@ -137,7 +137,8 @@ def share_text(data):
     return data[:at] + data[at:at + 16] * 20000 + data[at + 16 * 20000:]
 
 
-FILES = [kinds, links, external, soft_external, dangling, elsewhere, virtual, compound, reference, too_large, claims, claims_overflow,
+FILES = [kinds, links, external, soft_external, dangling, elsewhere, virtual, compound, reference, too_large, claims,
+         claims_overflow,
          latin, named_type, deep, deepest, opaque, alias, wide, one_text]
 
 

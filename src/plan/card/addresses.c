@@ -56,7 +56,7 @@ lk_status lki_card_describe(lki_card *c, lki_card_call *k)
     return LK_OK;
 }
 
-/* What it writes lane by lane begins with the lanes of its subtree; nodes that read it read all. */
+/* A member's part of a value with an entry for each lane begins at its own lanes; nodes that read the value read all of it. */
 static void shift_to_lanes(const lki_card *c, const lki_node *n, lki_view *written)
 {
     const lki_graph *g = c->graph;
@@ -64,7 +64,7 @@ static void shift_to_lanes(const lki_card *c, const lki_node *n, lki_view *writt
     written->data = (char *)written->data + (size_t)c->share.trees[n - g->nodes].lane * each;
 }
 
-/* When there is a block: where its operands and results lie. */
+/* Once the block exists: where the call's operands and results lie. */
 static lk_status place_call(lki_card *c, lki_card_call *k)
 {
     const lki_node *n = k->node;

@@ -1,4 +1,4 @@
-/* Calls of a plan on a card: in the order of its schedule, with what each must wait for, joined into launches. */
+/* Calls of a plan on a card: in the order of the plan's nodes, with the calls each must wait for, joined into launches. */
 #include "core/log.h"
 #include "core/names.h"
 #include "kernel/run.h"
@@ -35,7 +35,8 @@ static bool is_counter(const lki_graph *g, int value, const lk_variable *counter
     return v->kind == LKI_VALUE_VARIABLE && v->variable == counter;
 }
 
-/* Does a call use the counter? *only: as updates do, whose calls can say that it is ahead. */
+/* Does a call use the counter? *only: it does so as an update of a group, whose argument `behind` can say that the counter was
+ * incremented early. */
 static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_variable *counter, bool *only)
 {
     const lki_graph *g = c->graph;
@@ -49,8 +50,8 @@ static bool uses_counter(const lki_card *c, const lki_card_call *k, const lk_var
     return reads || writes;
 }
 
-/* The first of the updates before call i that count by the counter it increments; -1: there are none, or another call uses it, or
- * what may fail lies between. */
+/* Call `at` increments a counter. The first of the updates before it that read the counter; -1: there is none, or a call of another
+ * kind uses it, or a call between them may fail. */
 static int first_to_count(const lki_card *c, int at)
 {
     const lki_graph   *g = c->graph;
@@ -70,8 +71,8 @@ static int first_to_count(const lki_card *c, int at)
     return first;
 }
 
-/* A counter is incremented before the updates that count by it, whose calls say so: after them it would be alone, and a launch
- * more. */
+/* The increment of a counter moves before the updates that read it, whose argument `behind` says so. After them the increment would
+ * need a separate launch. */
 static void count_first(lki_card *c)
 {
     bool only;
@@ -100,7 +101,7 @@ static bool is_constant(const lki_card *c, int value, int before)
     return false;
 }
 
-/* Small calls only: what they make stays in the block. */
+/* Only small calls are computed once, because their results keep their bytes of the block. */
 static void find_constants(lki_card *c)
 {
     for (int i = 0; i < c->count; i++) {
@@ -121,8 +122,8 @@ static bool need(void *order, int later, int earlier)
     return true;
 }
 
-/* A writer also waits for all calls before it that may meet an index out of range. A call on the host is alone: everything before
- * is done, nothing after has begun. */
+/* A writer also waits for all earlier calls that may meet an index out of range. While a call runs on the host no other runs:
+ * earlier ones have ended, later ones have not begun. */
 static bool find_needs(const lki_card *c, lki_order *o)
 {
     lki_needs n;
@@ -159,7 +160,7 @@ typedef struct row_calls {
     const lki_joinable *what;
 } row_calls;
 
-/* All that a call reads of what an earlier one made is whole operands of which each row needs the same row. */
+/* Are the results of an earlier call, wherever this one reads them, whole operands of which each row needs the same row only? */
 static bool goes_along(const void *user, int call, int earlier)
 {
     const row_calls *r = user;
@@ -197,7 +198,7 @@ static int find_launches(lki_card *c, const lki_order *o, int *launch)
     return count;
 }
 
-/* Calls, launch by launch. */
+/* Put the calls in the order of their launches. */
 static lk_status sort_calls(lki_card *c, const int *launch)
 {
     lki_card_call *sorted = lki_zalloc_array(c->count + 1, sizeof *sorted);
@@ -234,7 +235,7 @@ static void order_launches(lki_card *c, const lki_order *calls, const int *launc
 
 /* ---- gradients in parts ---- */
 
-/* The only operand that reads a value, if it is the gradient of an update, all of it; else NULL. */
+/* The update whose gradient is this value, if all of the value is read there, and nowhere else; else NULL. */
 static lki_card_call *only_update_of(const lki_card *c, int root)
 {
     const lki_graph *g = c->graph;
@@ -254,7 +255,7 @@ static lki_card_call *only_update_of(const lki_card *c, int root)
     return found;
 }
 
-/* May it leave them, by what it is and how much of it there is? */
+/* May the call leave partial sums instead of gradients, by its kind and their size? */
 static bool is_in_parts(const lki_card_call *k)
 {
     const lki_node *n = k->node;
@@ -267,9 +268,9 @@ static bool is_in_parts(const lki_card_call *k)
     return k->scratch && results <= LKI_ROW_PART_RESULTS && k->scratch <= (size_t)results * LKI_ROW_PARTS * sizeof(float);
 }
 
-/* Weight gradients that updates alone read need not be made: updates can add up their parts themselves. Not where several cards
- * have some of them; and parts live until the updates, many of which come last: all together they are no more than PARTS_KEPT
- * bytes. */
+/* A weight gradient that only updates read need not be stored: the updates can add up its partial sums themselves. On several cards
+ * this is not done, because each has only some of the partial sums. They live until the updates, many of which run last, so in all
+ * they may have no more than PARTS_KEPT bytes. */
 static void leave_gradients(lki_card *c)
 {
     enum { PARTS_KEPT = LKI_CARD_PLENTY / 2 };
@@ -316,7 +317,7 @@ lk_status lki_card_order(lki_card *c, const int *nodes, int count)
 
 /* ---- parts ---- */
 
-/* What a launch comes after within its part; all of the parts before it is done. */
+/* The launches of its part that a launch waits for; earlier parts have ended. */
 static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int first)
 {
     const uint64_t *needs = lki_order_row(&c->order, c->order.needs, number);
@@ -329,7 +330,7 @@ static lk_status note_needs(lki_card *c, lki_card_launch *l, int number, int fir
     return LK_OK;
 }
 
-/* A line for each call: its launch, what that comes after, the number of its node, and what it is. */
+/* A line for each call: its launch, the launches that this one waits for, the number and name of the node, and its shape. */
 static void tell(const lki_card *c)
 {
     for (int l = 0; l < c->launch_count && lki_verbose(LKI_TOPIC_PLAN); l++) {

@@ -1,4 +1,4 @@
-/* A plan's life on a GPU, and replaying it: no allocation, and no walk over all values. */
+/* A plan's life on a GPU. A replay neither allocates nor walks over all values. */
 #include "plan/card/card.h"
 #include "core/memory.h"
 #include "op/run.h"
@@ -6,7 +6,7 @@
 
 /* ---- making one ---- */
 
-/* What goes in before each replay, and which of it comes back. */
+/* What is copied to the card before each replay, and which of it is copied back. */
 static lk_status find_arrivals(lki_card *c)
 {
     const lki_graph *g = c->graph;
@@ -66,8 +66,8 @@ static bool checks_indices(const lki_card *c, const lki_card_launch *l)
     return false;
 }
 
-/* Outputs that calls of the only part make, and no call writes after that, can be copied as soon as they are there; with them the
- * word `stop`, which calls that check indices may have set. */
+/* If a plan has one part, and its outputs are results of calls, the captured graph copies the outputs, after the calls that make
+ * them. With them it copies the word `stop`, so it also waits for calls that check indices. */
 static lk_status find_givers(lki_card *c)
 {
     const lki_graph *g = c->graph;
@@ -159,7 +159,7 @@ lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *p
 lk_status lki_card_bring(lki_card *c, const lki_value_list *in)
 {
     lki_device *d = c->device;
-    int         here = 0; /* those that lie on the card already */
+    int         here = 0; /* inputs that are on the card already */
     for (int i = 0; i < c->input_count; i++) {
         const lki_card_input *x = &c->inputs[i];
         const lk_tensor      *t = in->item[x->input];
@@ -186,7 +186,7 @@ static lk_status bring_guests(lki_card *c)
     return LK_OK;
 }
 
-/* Variables of other memories that were written get their values. This waits for the card. */
+/* Copy the values of variables of other memories back, if the replay wrote them. This waits for the card. */
 static lk_status return_guests(lki_card *c)
 {
     for (int i = 0; i < c->guest_count; i++) {
@@ -247,7 +247,7 @@ lk_status lki_card_replay(lki_card *c, int64_t call, const lki_value_list *in, l
     list_results(c, out, work);
     const lk_status status = run(c, in);
     if (status != LK_OK && c->checks)
-        lki_card_copy_all(c, 1, &c->results[c->result_count - 1]); /* its kernels may have met one too */
+        lki_card_copy_all(c, 1, &c->results[c->result_count - 1]); /* a launched kernel may have met one too */
     LKI_TRY(status);
     return return_guests(c);
 }

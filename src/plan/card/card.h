@@ -1,17 +1,18 @@
-/* A plan on a GPU: its nodes, each a kernel over all rows that sums lane by lane itself, captured as one graph of the card.
+/* A plan on a GPU: its nodes, captured as one graph of the card. Each node is a kernel that runs over all rows, and sums lane by
+ * lane itself.
  *
- *   order     a node waits for those that make what it reads; writers also for all that read what they write, and all that may meet
- *             an index out of range. In the captured graph it waits for nothing else
- *   launches  several small nodes, and several updates, are one launch (join.h)
- *   memory    one block of the card: inputs, outputs, what is made, and scratch. Two share bytes where the one is used for the last
- *             time before the other is made (rooms.h)
- *   replay    inputs are copied into the block, the work runs, outputs are copied out of it; no thread waits for the card. The
- *             first replay launches them one by one, the second one captures, all later ones launch what was captured; where inputs
- *             lie where they did before, a variant of it that reads them there (ways.c)
- *   faults    a call that meets an index out of range writes its code into a word of the card. Updates of this replay and of later
- *             ones read the word and do nothing until the error was told. The last copy of a replay takes the word to the host, so
- *             the error is known with the replay that met it (device/gpu/work.c)
- *   host      functions of the user and ops the card has no kernel for run on the CPU, between two captured parts */
+ *   order     A node waits for the nodes that make its operands. A node that writes a variable also waits for all nodes that read
+ *             the value it overwrites, and for all that may meet an index out of range. The captured graph has no other waits.
+ *   launches  Several small nodes, or several updates, are one launch (join.h).
+ *   memory    One block of the card holds inputs, outputs, results of nodes and scratch. Two of them share bytes if the last use of
+ *             one comes before the other is made (rooms.h).
+ *   replay    Inputs are copied into the block, launches run, outputs are copied out of it. No thread waits for the card. The first
+ *             replay launches one by one, the second captures, and all later ones launch what was captured. If inputs lie at
+ *             addresses that were seen before, a variant of the captured graph reads them there (ways.c).
+ *   faults    A call that meets an index out of range writes its code into a word of the card. Updates of this replay and of later
+ *             ones read the word, and do nothing until the error is reported. The last copy of a replay brings the word to the
+ *             host, so the error belongs to the replay that met it (device/gpu/work.c).
+ *   host      Functions of the user, and ops for which the card has no kernel, run on the CPU between two captured parts. */
 #ifndef LKI_PLAN_CARD_CARD_H
 #define LKI_PLAN_CARD_CARD_H
 
@@ -20,22 +21,22 @@
 
 typedef struct lki_card lki_card;
 
-/* Of a card that is one of several (cards.h): what it does not have to itself. */
+/* What a card has as a member of several (plan/member.h, plan/shard/executor.c). */
 typedef struct lki_card_share {
     const lki_subtree *trees;  /* by node: the lanes it sums over */
     char             **placed; /* by root value: where it lies, outside the block; NULL: in the block */
-    const lki_bond    *bond;   /* of the group they are (comm/comm.h) */
+    const lki_bond    *bond;   /* of the members' group (comm/comm.h) */
 } lki_card_share;
 
 typedef struct lki_card_args {
     const lki_graph      *graph;
     lki_device           *device;
-    const int            *order; /* nodes as they are to run; read until lki_card_new() returns */
+    const int            *order; /* nodes in the order in which they run; read until lki_card_new() returns */
     int                   order_count;
-    const lki_card_share *share; /* NULL: it works alone */
+    const lki_card_share *share; /* NULL: it is the only member */
 } lki_card_args;
 
-/* NULL and an error. */
+/* A plan, owned by the caller; NULL and an error. */
 lki_card *lki_card_new(const lki_card_args *args);
 void      lki_card_free(lki_card *c); /* NULL is ignored */
 

@@ -18,13 +18,13 @@
 typedef struct lki_card_call {
     const lki_node *node;
     bool            on_host;
-    bool            once; /* it needs constants alone: the first replay makes its results, which stay */
+    bool            once; /* it needs constants only: the first replay computes its results, and later ones keep them */
     bool            has_scratch;
     bool            arrives; /* it reads an input of the function (ways.c) */
     size_t          scratch; /* bytes of it, and then where it lies in the block */
     lki_args        args;    /* of the card */
     lki_launch      gpu;
-    lki_row_parts   parts; /* what it left of its results */
+    lki_row_parts   parts; /* partial sums that it leaves instead of its results (calls.c) */
 } lki_card_call;
 
 typedef struct lki_card_launch { /* calls from..end-1; several are a group */
@@ -32,7 +32,7 @@ typedef struct lki_card_launch { /* calls from..end-1; several are a group */
     int       level;
     bool      once;
     lki_group kind;
-    int       after, after_count; /* what it comes after: launches of its own part, by their number there, in the card's list */
+    int after, after_count; /* a range of the card's list `after`: launches that it waits for, counted from its part's first */
 } lki_card_launch;
 
 typedef struct
@@ -41,13 +41,13 @@ typedef struct
     void *graph; /* NULL: not yet */
 } lki_card_part;
 
-typedef struct lki_card_input { /* of the function: brought before each replay */
+typedef struct lki_card_input { /* of the function: copied to the card before each replay */
     int    input, value;
     size_t at, bytes;
-    size_t before; /* bytes of the input that lie before it */
+    size_t before; /* bytes of the input before those that are used */
 } lki_card_input;
 
-typedef struct lki_card_guest { /* a variable of another memory: brought before each replay, and back when it is written */
+typedef struct lki_card_guest { /* a variable of another memory: copied to the card before each replay, and back if written */
     lk_variable *variable;
     size_t       at, bytes;
     bool         written;
@@ -64,7 +64,7 @@ enum { LKI_CARD_WAYS = 16 };
 
 typedef struct lki_card_way {
     char **at;   /* by input */
-    int    seen; /* how often; 0: never, or no longer */
+    int    seen; /* number of replays with these addresses; 0: the entry is free */
     void  *variant;
 } lki_card_way;
 
@@ -72,12 +72,12 @@ struct lki_card {
     const lki_graph    *graph;
     lki_device         *device;
     const lki_gpu_line *line;
-    lki_card_share      share;    /* nothing: it works alone */
+    lki_card_share      share;    /* all zero: it is the only member */
     const lki_grouping *grouping; /* NULL: every call is a launch of its own */
     lki_buffer         *block;
     size_t             *at;      /* by root value: where it lies in the block, or LKI_CARD_OUTSIDE */
     lki_card_call      *calls;   /* launch by launch */
-    lki_member         *members; /* the same for kernels that run several */
+    lki_member         *members; /* the same, as arguments of kernels that run several calls */
     int                 count;
     lki_card_launch    *launches;
     int                 launch_count, levels;
@@ -93,10 +93,10 @@ struct lki_card {
     lki_gpu_piece      *arrivals, *results; /* copies before a replay, and after it: of outputs, and of the word `stop` */
     int                 result_count;
     bool                gives;              /* the captured graph copies outputs itself, */
-    int                 given, given_count; /* ... after these launches of the list `after` */
+    int                 given, given_count; /* ... after these launches, a range of `after` */
     lki_card_way        ways[LKI_CARD_WAYS];
-    char              **here; /* room for the addresses of one; NULL: there are no ways */
-    int                *stop; /* of the card */
+    char              **here; /* addresses of the inputs of this replay; NULL: the plan has no ways */
+    int                *stop; /* the card's word (card.h, faults) */
     int64_t             replays;
     bool                checks; /* some call may meet an index out of range */
     lki_arena           arena;
@@ -104,7 +104,7 @@ struct lki_card {
 
 #define LKI_CARD_OUTSIDE ((size_t)-1)
 
-/* Within the card, by as few launches as can be (card.c). */
+/* Copies within the card, in as few launches as possible (card.c). */
 lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces);
 
 /* Where a root value lies outside the block; NULL: it does not. */
@@ -122,11 +122,11 @@ lk_status lki_card_memory(lki_card *c);
 lk_status lki_card_place(lki_card *c);
 lk_status lki_card_parts(lki_card *c);
 
-/* Everything of a call but addresses, and what scratch it needs: a question of shapes alone. */
+/* Fill in a call except for its addresses, and find the bytes of its scratch. Both depend on shapes only. */
 lk_status lki_card_describe(lki_card *c, lki_card_call *k);
 
-/* Where a root value lies; NULL: nowhere, no call reads or writes its elements, or, with an error, its constant could not be
- * brought to the card. */
+/* Where a root value lies. NULL without an error: nowhere, because no call reads or writes its elements. NULL with an error: the
+ * constant could not be copied to the card. */
 char *lki_card_home(lki_card *c, int root);
 
 /* The code by which a call reports an index out of range: its op, and above that a number that is larger for earlier calls. */
@@ -135,20 +135,21 @@ static inline int lki_card_fault(const lki_card *c, const lki_card_call *k)
     return (int)((c->calls + c->count - k) << 10 | (int)k->node->op);
 }
 
-/* A replay, piece by piece. */
+/* The steps of a replay. */
 lk_status lki_card_bring(lki_card *c, const lki_value_list *in);
 lk_status lki_card_give(const lki_card *c, int64_t call, int count,
-                        int64_t *work);                                    /* its number; of `count` cards, the last one's */
+                        int64_t *work);                                    /* its number; for `count` cards, that of the last one */
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant); /* NULL: as it was captured */
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
 
-/* Is this replay one that launches the graph of the only part, captured before? */
+/* Does this replay launch the graph of the plan's only part, captured earlier? */
 bool lki_card_is_captured(const lki_card *c);
 
-/* Launches of that part that read inputs once more, as a variant of its graph. */
+/* Record the launches of that part that read inputs again, as a variant of its graph. */
 lk_status lki_card_capture_variant(lki_card *c, void **variant);
 
-/* Once inputs and parts are known; then, for a replay, a variant that reads inputs where they lie, or NULL. */
+/* First, once inputs and parts are known, find out whether the plan can have ways. Then, for each replay: the variant that reads
+ * its inputs where they lie, or NULL. */
 lk_status lki_card_find_ways(lki_card *c);
 lk_status lki_card_way_for(lki_card *c, const lki_value_list *in, void **variant);
 

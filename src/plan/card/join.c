@@ -1,20 +1,21 @@
-/* Joining calls. While it works, a group is known by its first member, and `before` of each call is that of its group: all calls
- * outside of it that end before it begins.
+/* Joining calls. Meanwhile the number of a group is that of its first member, and `before` of each call is that of its group: all
+ * calls outside of it that end before it begins.
  *
  * Why there is no circle
- * 1. Calls along rows are joined one by one, each with a group it comes after, where no call lies between. Updates are joined one
- *    by one, and only with a group of which no member comes before or after; and where no way becomes longer. Groups joined so far
- *    are taken into account by both.
- * 2. Let `tail` of a call be the number of calls, not counting small ones, on the longest way from it to the end. Along a need it
- *    never grows, and it shrinks where the later call is not small. A circle would have the same tail all around, so small calls of
- *    one tail alone; and these are cut into groups in an order in which they may run. */
+ * 1. Calls along rows are joined one by one, each with a group that it comes after, if no call lies between. Updates are joined one
+ *    by one, and only with a group of which no member comes before or after it, and if the longest path does not grow. Both checks
+ *    see the groups that were joined before.
+ * 2. `tail` of a call is the number of calls, not counting small ones, on the longest path from it to the end. The later of two
+ *    calls, of which one needs the other, never has the larger tail, and has a smaller one if it is not small. So all calls of a
+ *    circle would have the same tail, and all would be small; but small calls of one tail are cut into groups in an order in which
+ *    they may run. */
 #include "plan/card/join.h"
 #include "core/memory.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 4 }; /* small calls, which are not worth a launch of their own */
+enum { FEW = 4 }; /* this many small calls are not worth a separate launch */
 
 typedef struct joining {
     const lki_order *calls;
@@ -24,9 +25,9 @@ typedef struct joining {
     uint64_t        *before;       /* by call, a row */
     int             *group;        /* by call: the first member of its group */
     int             *size;         /* by first member */
-    int             *head, *tail;  /* by first member: others, not counting small ones, on the longest way to it, and from it */
+    int             *head, *tail;  /* by first member: other calls on the longest path to it, and from it, except small ones */
     int             *sorted;       /* calls, in an order in which they may run */
-    int             *rank;         /* by call: how many end before it begins */
+    int             *rank;         /* by call: the number of calls that end before it begins */
     int             *begin;        /* by rank */
     int             *need, *needs; /* by call: it needs calls needs[need[i]] to needs[need[i + 1] - 1] */
     int              longest;
@@ -36,7 +37,7 @@ static uint64_t *before(const joining *j, int call) { return j->before + (size_t
 
 static bool is(const joining *j, int call, lki_group kind) { return j->what[call].kind == kind; }
 
-/* ---- how long ways are ---- */
+/* ---- lengths of paths ---- */
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -47,13 +48,13 @@ static void find_rank(joining *j, int call)
         j->rank[call] += __builtin_popcountll(before(j, call)[w]);
 }
 
-/* What comes after another has more before it. */
+/* By rank: a call has a higher rank than the calls it comes after. */
 static void sort_calls(joining *j)
 {
     int *begin = j->begin;
     memset(begin, 0, ((size_t)j->count + 1) * sizeof *begin);
     for (int i = 0; i < j->count; i++)
-        begin[j->rank[i] + 1]++; /* less than count end before it */
+        begin[j->rank[i] + 1]++; /* ranks are less than count */
     for (int r = 1; r <= j->count; r++)
         begin[r] += begin[r - 1];
     for (int i = 0; i < j->count; i++)
@@ -62,8 +63,8 @@ static void sort_calls(joining *j)
 
 static int weight(const joining *j, int call) { return is(j, call, LKI_GROUP_SMALL) ? 0 : 1; }
 
-/* Of a group all that it needs comes before its first member in the sorted order, and all that need it after its last one: what is
- * noted of its first member is of all of them. */
+/* In the sorted order all calls that a group needs come before its first member, and all calls that need it after its last one. So
+ * one pass is enough, and head and tail of the first member are those of the group. */
 static void measure(joining *j)
 {
     int *head = j->head, *tail = j->tail;
@@ -88,7 +89,7 @@ static void measure(joining *j)
     }
 }
 
-/* Two groups become one: what comes after one of them comes after both, and after all that either came after. */
+/* Two groups become one: calls that came after one of them now come after both, and after all calls before either. */
 static void merge(joining *j, int into, int from, uint64_t *all)
 {
     memcpy(all, before(j, into), (size_t)j->words * sizeof *all);
@@ -112,7 +113,7 @@ static void merge(joining *j, int into, int from, uint64_t *all)
 
 /* ---- rows ---- */
 
-/* Nothing that comes after the group comes before the call; and its rows need rows of the group alone. */
+/* May the call join the group? No call may lie between them, and of the group its rows may need the same rows only. */
 static bool may_follow(const joining *j, const lki_join_rules *rules, int group, int call)
 {
     bool needs = false;
@@ -143,7 +144,7 @@ static void join_rows(joining *j, const lki_join_rules *rules, uint64_t *space, 
 
 /* ---- updates ---- */
 
-/* Those of one number that have the longest way before them: others can be made while the last gradients are still on their way. */
+/* Of updates of one number, those with the longest path before them: the others can run while the last gradients are computed. */
 static void find_last(const joining *j, bool *last)
 {
     for (int i = 0; i < j->count; i++) {
@@ -161,7 +162,7 @@ static bool may_join(const joining *j, const bool *last, int group, int update)
            larger(j->head[group], j->head[update]) + 1 + larger(j->tail[group], j->tail[update]) <= j->longest;
 }
 
-/* Those that can run first come first, so that where there are several groups one of them need not wait for all gradients. */
+/* Updates that can run first are joined first. So if there are several groups, the first need not wait for all gradients. */
 static void join_updates(joining *j, uint64_t *space, int *turns, bool *last)
 {
     int count = 0;
@@ -177,9 +178,9 @@ static void join_updates(joining *j, uint64_t *space, int *turns, bool *last)
 
 static int slack(const joining *j, int call) { return j->longest - j->head[call] - j->tail[call]; }
 
-/* Those that cannot wait are joined with no others; of the others no two whose times differ more than twice are joined, so that
- * each keeps half of its time at least. Along a need between small calls of one tail, time only shrinks: that makes no circle
- * either. */
+/* The logarithm of a call's slack. Only calls of equal haste are joined: calls without slack with each other only, and any other
+ * keeps at least half of its slack. Of two small calls of one tail, the one that needs the other has no more slack than
+ * that: this makes no circle either. */
 static int haste(const joining *j, int call)
 {
     int twice = 0;
@@ -190,8 +191,8 @@ static int haste(const joining *j, int call)
 
 static bool wanted_together(const joining *j, int a, int b) { return j->tail[a] == j->tail[b] && haste(j, a) == haste(j, b); }
 
-/* Give each small call the number of its piece: urgent ones that need each other, and all others that are wanted at the same time.
- * A piece is known by its first call. */
+/* Give each small call the number of its piece, which is that of the piece's first call. The calls of a piece have equal depth and
+ * haste; calls without slack must also need each other. */
 static void find_pieces(const joining *j, int *piece)
 {
     for (int i = 0; i < j->count; i++) {
@@ -206,7 +207,7 @@ static void find_pieces(const joining *j, int *piece)
     }
 }
 
-/* Small pieces join the piece before them, if it is wanted at the same time. */
+/* A piece of few calls joins an earlier piece of equal depth and haste, and an earlier one of few calls is joined. */
 static void join_few(const joining *j, int *piece, int *members)
 {
     memset(members, 0, (size_t)j->count * sizeof *members);
@@ -251,7 +252,8 @@ static int first(const void *a, const void *b)
     return x->group < y->group ? -1 : x->group > y->group;
 }
 
-/* One level after the last it needs. `level` is by first member; groups do not lie in the order of their first members. */
+/* One level above the highest that it needs. `level` is by first member. The order of first members need not be that of groups, so
+ * levels are raised until none changes. */
 static void find_levels(const joining *j, int *level)
 {
     memset(level, 0, (size_t)j->count * sizeof *level);

@@ -1,17 +1,19 @@
 /* Which calls run as one launch (kernel/group.h), and in which order launches are made.
  *
- *   updates   of one slot and type, none of which comes after another: those of the gradients that are there last, and all others,
- *             which need not wait for them
- *   small     those that are wanted at the same time, counted in calls that are not small from the end: then no other call can lie
- *             between two of them, and no way becomes longer, for a small call costs next to nothing. Those that can run long
- *             before they are wanted are launched apart from those that cannot, which then need not wait for them to end; those
- *             that cannot wait at all are joined with their neighbours only: others would make them later
+ * A path is a chain of calls of which each needs the one before. The slack of a call is the number of calls by which it can be late
+ * without making the longest path longer.
  *
- *   rows      a call along rows and one that needs it, where nothing lies between them; also where others then begin later: what is
- *             saved lies on the way from the first to the last
+ *   updates   Updates of one slot and type are joined if none comes after another. Those of the gradients that are ready last are
+ *             one launch, and all others another, which need not wait for those gradients.
+ *   small     Small calls are joined if they have the same depth, counted in calls that are not small from the end. No other call
+ *             can then lie between two of them, and the longest path does not grow, because a small call takes next to no time.
+ *             Calls with much slack and calls with little are separate launches, so that the second need not wait for the first.
+ *             A call without slack is joined with calls that it needs or that need it only; any others would delay it.
+ *   rows      A call along rows is joined with one that needs it if no call lies between them. Other calls may begin later because
+ *             of that; what the join saves is on the path from the first call to the last.
  *
- * Launches are numbered by levels: one level after the last it needs; on a level those with the longest way to the end come
- * first. */
+ * Launches are numbered by levels. A launch is one level above the highest that it needs; within a level, launches with a longer
+ * path to the end come first. */
 #ifndef LKI_PLAN_CARD_JOIN_H
 #define LKI_PLAN_CARD_JOIN_H
 
@@ -20,18 +22,18 @@
 
 typedef struct lki_joinable { /* a call */
     lki_group      kind;      /* what it becomes, if it becomes one of ROWS */
-    int            like;      /* UPDATES: only those of one number are joined */
+    int            like;      /* UPDATES: only calls with equal numbers are joined */
     lki_row_member row;
 } lki_joinable;
 
 typedef struct lki_join_rules {
     const int *most;                                        /* by kind */
-    bool (*along)(const void *user, int call, int earlier); /* does all that a call needs of an earlier one go row by row? */
+    bool (*along)(const void *user, int call, int earlier); /* does a row of the call need only this row of the earlier? */
     const void *user;
 } lki_join_rules;
 
-/* The launch of each call; members of one run in the order of calls. Returns how many launches there are, -1 without memory.
- * `calls` is closed. */
+/* Writes the number of each call's launch. The calls of a launch run in the order of calls. `calls` must be closed. Returns the
+ * number of launches; -1 without memory. */
 int lki_join_calls(const lki_order *calls, lki_joinable *what, const lki_join_rules *rules, int *launch);
 
 #endif

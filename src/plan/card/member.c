@@ -1,5 +1,5 @@
-/* A card as a member of several (plan/member.h). All members of this process do one work: its numbers are those of the first card,
- * so a thread that waits for a result waits for it there, and gets the error that any of the cards met. */
+/* A card as a member of several (plan/member.h). The members of this process work together: the first card numbers their work,
+ * so a thread that waits for a result waits for that card, and gets the error that any of the cards met. */
 #include "plan/member.h"
 #include "core/memory.h"
 #include "core/names.h"
@@ -15,7 +15,7 @@ typedef struct card_member {
     lki_view              view[2];
     lk_shape              shape[2];
     lki_launch            gpu;
-    lki_args              agree; /* the largest of all words becomes this card's */
+    lki_args              agree; /* the largest of all words becomes the word of this card */
 } card_member;
 
 static card_member *of(lki_plan_member *m) { return (card_member *)m; }

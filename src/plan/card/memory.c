@@ -1,4 +1,4 @@
-/* One block of the card's memory for a step: what needs room, for how long, and where it lies. */
+/* One block of the card's memory for a step: which values need room in it, for how long, and where they lie. */
 #include "core/memory.h"
 #include "core/number.h"
 #include "plan/card/inside.h"
@@ -27,7 +27,7 @@ static void use(const lki_card *c, lives *l, int piece, int launch)
     lki_room *room = &l->rooms[piece];
     const int at = c->launches[launch].level;
     lki_bit_set(lki_order_row(&c->order, l->tenants.users, piece), launch);
-    if (l->tenants.maker[piece] < 0) l->tenants.maker[piece] = launch; /* launches come in their order */
+    if (l->tenants.maker[piece] < 0) l->tenants.maker[piece] = launch; /* launches are visited in order */
     if (at < room->from) room->from = at;
     if (at > room->to) room->to = at;
 }
@@ -45,7 +45,7 @@ static void use_operands(const lki_card *c, lives *l, int call, int launch)
         if (c->calls[call].gpu.takes == &c->calls[i].parts) use(c, l, g->value_count + i, launch);
 }
 
-/* Who uses each piece, and when it lives, in levels; -1: before all of them, `levels`: after. */
+/* The launches that use each piece, and the levels it lives in; -1: before the first, `levels`: after the last. */
 static void find_lives(const lki_card *c, lives *l)
 {
     const lki_graph *g = c->graph;
@@ -74,8 +74,8 @@ static void find_lives(const lki_card *c, lives *l)
 
 static double mebibytes(size_t bytes) { return (double)bytes / 0x1p20; }
 
-/* Rows of a batch whose step would fit in `room`. What does not grow with the batch, gradients and most scratch, is subtracted from
- * both; blocks of a card are up to a quarter larger than what is asked for (device/gpu/gpu.c). */
+/* The rows of a batch whose step would fit in `room`. Bytes that do not grow with the batch (gradients, most scratch) are
+ * subtracted from both sides. A card may allocate a quarter more than it was asked for (device/gpu/gpu.c). */
 static int64_t rows_that_fit(const lki_card *c, const lki_room *spans, int count, size_t total, size_t room, int64_t rows)
 {
     const lki_graph *g = c->graph;
@@ -109,12 +109,12 @@ static lk_status too_large(const lki_card *c, const lki_room *largest, int count
     if (rows > 1)
         snprintf(fits, sizeof fits, "; a batch of about %lld rows instead of %lld would fit",
                  (long long)rows_that_fit(c, largest, count, total, room, rows), (long long)rows);
-    lk_clear_error(); /* that of the block: this says more */
+    lk_clear_error(); /* that of the allocation; the next line says more */
     return lki_fail(LK_ENOMEM, "%s: out of memory: no room for a step: it needs %.1f MiB and %.1f are free; the largest are %s%s",
                     c->device->name, mebibytes(total), mebibytes(room), words, fits);
 }
 
-/* The rooms of pieces that need some, moved to the front; how many. */
+/* Move the rooms of pieces that need some to the front. Returns their number. */
 static int choose_rooms(const lki_card *c, lki_room *rooms)
 {
     const lki_graph *g = c->graph;

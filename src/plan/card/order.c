@@ -42,7 +42,7 @@ int lki_bit_next(const uint64_t *row, int words, int i)
     return -1;
 }
 
-/* The latest first: what it comes after is not needed any more. */
+/* The latest need first: needs that it implies are dropped. */
 static void close_call(lki_order *o, int i)
 {
     uint64_t *needs = lki_order_row(o, o->needs, i), *before = lki_order_row(o, o->before, i);
@@ -73,7 +73,7 @@ static bool begins(const lki_order *o, const bool *nothing, int i)
     return !nothing[i];
 }
 
-/* The calls on the longest way from each to the end, its own among them. */
+/* The number of calls on the longest path from each call to the end, itself included. */
 static void find_ways(const lki_order *o, const bool *nothing, int *way)
 {
     for (int i = o->count - 1; i >= 0; i--) {

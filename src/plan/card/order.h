@@ -1,5 +1,5 @@
-/* Which calls come after which: a graph over calls 0 .. count - 1, in which a call needs earlier ones only, so that their own order
- * is always a possible one.
+/* Which calls come after which: a graph over calls 0 .. count - 1. A call needs calls with smaller numbers only, so the order of
+ * their numbers is always a possible one.
  *
  *     lki_order_need(o, 5, 2)     call 5 may begin when call 2 has ended
  *     lki_order_close(o)          needs become the fewest that imply all others; lki_order_after() answers from then on */
@@ -16,11 +16,11 @@ typedef struct lki_order {
 
 bool lki_order_init(lki_order *o, int count); /* nothing needs anything; false without memory */
 void lki_order_clear(lki_order *o);
-void lki_order_close(lki_order *o); /* also once more, after further needs */
+void lki_order_close(lki_order *o); /* it may be called again, after further needs */
 
-/* One call begins: the first of those with the longest way to the end. Others that would begin at once and have a shorter way come
- * after it, if they are later in order: who can wait is not launched before who cannot. Calls of `nothing` take no time. The order
- * is closed before and after; false without memory. */
+/* Of the calls that need no other, find the one with the longest path to the end, the first if there are several. Every later call
+ * that needs no other, and has a shorter path, is made to need that one. So calls with slack are not launched ahead of it. Calls
+ * marked in `nothing` take no time and are not counted. The order is closed before and after; false without memory. */
 bool lki_order_begin_with_one(lki_order *o, const bool *nothing);
 
 static inline uint64_t *lki_order_row(const lki_order *o, uint64_t *rows, int i) { return rows + (size_t)i * (size_t)o->words; }
@@ -39,7 +39,7 @@ static inline bool lki_order_after(const lki_order *o, int later, int earlier)
     return lki_bit(lki_order_row(o, o->before, later), earlier);
 }
 
-/* All of a's bits are in b; bits of both; b's are added to a. */
+/* Are all bits of a in b? Then: the bits of b are added to a. */
 bool lki_bits_within(const uint64_t *a, const uint64_t *b, int words);
 void lki_bits_add(uint64_t *a, const uint64_t *b, int words);
 

@@ -1,13 +1,15 @@
-/* What follows a product inside it, and gradients that go by marked cells; and the order of all rewrites for a card.
+/* Rewrites of a card: an op after a matrix product becomes part of the product, and gradients of relu and pool read marked cells.
+ * Also the order of all rewrites for a card.
  *
- *   mul(product, s)    s has one element: the product is multiplied by it before it is stored
- *   add(product, x)    x is of its size: it is added before the product is stored. Of two products the later adds the earlier
- *   relu_grad(product, y)    the product leaves out what relu does not let through
- *   relu_grad(dy, y)   y and the cells are those of a conv2d with relu and pool, and only gradients through them read the cells:
- *                      the convolution marks cells of what relu cut off, and y is not read again
+ *   mul(product, s)         s has one element: the product is multiplied by it before it is stored
+ *   add(product, x)         x has the product's size: it is added before the product is stored. Of two products the later adds the
+ *                           earlier
+ *   relu_grad(product, y)   the product stores zeros where relu does
+ *   relu_grad(dy, y)        y and the cells are results of a conv2d with relu and pool, and only gradients through these read the
+ *                           cells: the convolution marks cells whose winner relu made zero, and y is not read again
  *
- * A product may be read under another shape; no other node may read it. Each does what the separate op did to the whole sum, so no
- * bit changes. */
+ * The product may be read under another shape, but by one node only. The rewritten node does to the complete sum what the separate
+ * op did, so no bit changes. */
 #include "plan/card/passes.h"
 #include <string.h>
 
@@ -32,7 +34,7 @@ static bool is_scale(const lki_graph *g, const lki_node *product, const lki_node
            lki_shape_size(&g->values[mul->src[factor]].shape) == 1;
 }
 
-/* The other is of the result's size, and its rows are known by themselves: the product may have them under another number. */
+/* The other operand has the result's size, and is rows itself, because the product may have another number of rows. */
 static bool can_add(const lki_graph *g, const lki_node *product, const lki_node *add, int operand)
 {
     const int other = 1 - operand;
@@ -77,7 +79,7 @@ static void fuse_products(lki_graph *g)
 
 /* ---- marked cells ---- */
 
-/* The value that a gradient through a pool reads its cells from; -1: the node is no such gradient. */
+/* The value from which a gradient through a pool reads its cells; -1: the node is another one. */
 static int cells_of(const lki_node *n)
 {
     if (n->dead) return -1;
@@ -91,7 +93,7 @@ static bool reads(const lki_node *n, int value)
     return false;
 }
 
-/* The conv2d whose cells are read by gradients of what `relu` makes and by no others; NULL: there is none. */
+/* The conv2d whose cells are read only by nodes that also read the result of `relu`; NULL: there is none. */
 static lki_node *pooled_before(const lki_graph *g, const lki_node *relu)
 {
     const int y = lki_graph_root(g, relu->src[1]), maker = g->values[y].maker;

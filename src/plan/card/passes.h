@@ -1,6 +1,6 @@
-/* Rewrites for cards, where every pass over a result is a launch of its own which others wait for.
+/* Rewrites for cards. On a card every op over a result would be a separate launch, for which others wait.
  *
- * Of these only lki_card_fuse_pools() changes bits: the sums of its kernel round otherwise (passes_pool.c). */
+ * Only lki_card_fuse_pools() changes bits, because its kernel rounds sums differently (passes_pool.c). */
 #ifndef LKI_PLAN_CARD_PASSES_H
 #define LKI_PLAN_CARD_PASSES_H
 
@@ -14,7 +14,8 @@ lk_status lki_card_rewrite(lki_plan *p);
 lk_status lki_card_fuse_pools(lki_graph *g, lki_device *card);
 void      lki_card_fuse_updates(lki_graph *g);
 
-/* An update of the gradient src[0] alone, no sum of squares beside it, by rate and counter; the first state is the variable. */
+/* Is this an update by the gradient src[0], a rate and a counter only, without a sum of squares? Its first state is the
+ * variable. */
 bool lki_takes_gradient(const lki_node *n);
 
 #endif

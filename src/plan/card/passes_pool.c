@@ -1,18 +1,19 @@
 /* A dense layer's gradient inside the weight gradient that reads it, for precisions that round factors.
  *
- *   conv2d_pool_grad_w(x, d, cell), d = matmul(g, w^T) that no other node reads, under whatever shape:
- *   dense_pool_grad_w(x, g, cell, w). d, as large as all that the pool let through, is neither written nor read.
+ *   conv2d_pool_grad_w(x, d, cell), where d = matmul(g, w^T) and no other node reads d, becomes
+ *   dense_pool_grad_w(x, g, cell, w)
  *
- * Bits are others than those of the two ops, which an eager step runs: the sums of this kernel round otherwise. dense_pool.h says
- * for which shapes. Only where lanes are long: at few rows the two ops take as long, and the update of w, which must wait for all
- * that read w, begins earlier. */
+ * d, which has the size of the pool's output, is then neither written nor read. The bits differ from those of the two ops, which an
+ * eager step runs, because this kernel rounds sums differently. dense_pool.h says for which shapes it can run. It is used only if
+ * lanes are long: for few rows the two ops are as fast, and the update of w, which waits for all nodes that read w, begins
+ * earlier. */
 #include "device/gpu/gpu.h"
 #include "kernel/dense_pool.h"
 #include "lane/lanes.h"
 #include "plan/card/passes.h"
 #include <string.h>
 
-/* The product of rows by a transposed matrix that makes d for `weights` alone, else NULL. */
+/* The product of rows by a transposed matrix that makes d, if only `weights` reads d; else NULL. */
 static lki_node *product_of(const lki_graph *g, const lki_node *weights)
 {
     static const lki_epilogue none;
@@ -22,16 +23,16 @@ static lki_node *product_of(const lki_graph *g, const lki_node *weights)
     return memcmp(&n->attr.epilogue, &none, sizeof none) ? NULL : n;
 }
 
-/* Rows of the whole batch decide, so that all cards do alike. */
+/* The rows of the whole batch decide, so that all cards make the same choice. */
 static bool has_long_lanes(const lki_node *weights)
 {
     return lki_lane_longest(weights->rows.global, weights->rows.lanes) * weights->rows.per_row >= LKI_DENSE_POOL_IMAGES;
 }
 
-/* Do cells alone tell where an entry counts? */
+/* Do the cells alone say which entries count? */
 static bool goes_by_cells(const lki_node *weights) { return !weights->attr.epilogue.relu || weights->attr.epilogue.marks; }
 
-/* Whole values of ours lie as kernels that copy want them; inputs and constants may be a part of something. */
+/* Values that the plan places are aligned as the kernel requires; inputs and constants may begin anywhere. */
 static bool is_aligned(const lki_graph *g, int value)
 {
     const lki_value_kind kind = g->values[lki_graph_root(g, value)].kind;
@@ -50,7 +51,7 @@ static bool fits(const lki_graph *g, const lki_node *weights, const lki_node *pr
 static lk_status fuse(lki_graph *g, lki_node *weights, lki_node *product)
 {
     const int src[] = {weights->src[0], product->src[0], weights->src[2], product->src[1]};
-    /* Not optional: without it bits would be others. */
+    /* Lack of memory is an error here: without the rewrite the bits would differ. */
     if (!lki_node_rewire(g, weights, LKI_COUNT(src), src, weights->ndst, weights->dst)) return LK_ENOMEM;
     weights->cut = 7;
     weights->op = LKI_OP_dense_pool_grad_w;

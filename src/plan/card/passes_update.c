@@ -1,7 +1,7 @@
 /* The gradient of an L2 term inside the update that reads it.
  *
- *   update(g + w * c, rate, t) of a variable w, where no other node reads the sum or the product and c is one number: the update
- *   reads g and c, and adds w * c itself. It would be two launches, one of them between the last gradient and the end of the step.
+ *   update(g + w * c, rate, t) of a variable w, where c is one number and no other node reads the sum or the product, becomes an
+ *   update that reads g and c, and adds w * c itself. That saves two launches, one of them after the last gradient.
  *
  * The update rounds the product, then the sum, as the ops do: no bit changes. */
 #include "kernel/update.h"
@@ -27,7 +27,7 @@ static bool is_plain(const lki_node *n)
     return !n->dead && lki_takes_gradient(n) && n->nsrc == 3 && (n->type == LK_F32 || n->type == LK_F64);
 }
 
-/* The node that makes this operand of `last`, as it is, for `last` alone; else NULL. */
+/* The node that makes this operand of `last`, under its own shape, if only `last` reads it; else NULL. */
 static lki_node *maker_of(const lki_graph *g, const lki_node *last, int operand, lki_op op, lk_dtype type)
 {
     lki_node *n = lki_graph_maker_for(g, last, operand, op);

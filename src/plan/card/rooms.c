@@ -1,4 +1,4 @@
-/* Placing what lives together by the order of calls, or by their levels. */
+/* Placing pieces by the order of calls, or by their levels. */
 #include "plan/card/rooms.h"
 
 typedef struct lives {
@@ -22,7 +22,7 @@ static bool live_together(const lki_room *a, const lki_room *b, const void *user
 
 static bool overlap(const lki_room *a, const lki_room *b) { return a->at < b->at + b->bytes && b->at < a->at + a->bytes; }
 
-/* The call that makes what lies where something lay before waits for all calls that used that. */
+/* The maker of a piece waits for all users of earlier pieces at the same bytes. */
 static void wait_for_users(lki_order *o, const lki_room *rooms, int count, const lki_tenants *t)
 {
     for (int i = 0; i < count; i++)

@@ -1,24 +1,24 @@
-/* Where pieces of memory lie when calls run as their order allows: two of them share bytes only where all calls that use the one
- * end before the maker of the other begins.
+/* Where pieces of memory lie if calls run in any sequence that their order allows. Two pieces share bytes only if all calls that
+ * use one of them end before the maker of the other begins.
  *
- * Where the block is small anyway, only pieces for which that is so already share. Where it is not, pieces share as if a call began
- * when all of the levels before it had ended, and calls are made to wait where that adds something. */
+ * If the block is small, only those pieces share for which the order says so already. Otherwise pieces share as if every call began
+ * after all calls of earlier levels had ended, and the needs that make this true are added to the order. */
 #ifndef LKI_PLAN_CARD_ROOMS_H
 #define LKI_PLAN_CARD_ROOMS_H
 
 #include "plan/card/order.h"
 #include "plan/rooms.h"
 
-enum { LKI_CARD_PLENTY = 64 << 20 }; /* bytes: what is small */
+enum { LKI_CARD_PLENTY = 64 << 20 }; /* bytes of a small block */
 
 typedef struct lki_tenants { /* of all pieces; a piece's `value` is its index here */
     uint64_t *users;         /* by value, rows of the order: calls that read or write it */
-    int      *maker;         /* by value: the first of them; -1: it is there from the beginning */
+    int      *maker;         /* by value: the first of them; -1: it exists from the beginning */
     bool     *kept;          /* by value: it is read after the last call */
 } lki_tenants;
 
-/* Place them, and add what calls must wait for to `o`, which is closed before and after. A room's from and to are the levels of its
- * users, -1 where it is there from the beginning. Returns the bytes of the block. */
+/* Place the pieces, and add needs to `o`, which is closed before and after. A room's from and to are the first and last level of
+ * its users; from is -1 if it exists from the beginning. Returns the bytes of the block. */
 size_t lki_card_rooms_place(lki_order *o, lki_room *rooms, int count, const lki_tenants *t, size_t plenty);
 
 #endif

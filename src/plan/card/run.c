@@ -19,7 +19,7 @@ static lk_status launch(lki_card *c, const lki_card_launch *l, void *stream)
     return lki_gpu_check(c->device, lki_op_name(n->op), c->line->backend->failure(c->line->card));
 }
 
-/* A code of what was done for the step as a whole. */
+/* Reports the failure code of a call that concerns the whole step. */
 static lk_status check_step(const lki_card *c, const char *what, int code)
 {
     char text[96];
@@ -45,7 +45,7 @@ static lk_status capture_launches(lki_card *c, const lki_card_part *p, void *cap
         void                  *stream = NULL;
         LKI_TRY(check_step(c, "cannot be captured",
                            c->line->backend->capture_call(c->line->card, capture, l->after_count, c->after + l->after, &stream)));
-        if (!l->once) LKI_TRY(launch(c, l, stream)); /* its results are there since the first replay */
+        if (!l->once) LKI_TRY(launch(c, l, stream)); /* the first replay computed its results */
     }
     return LK_OK;
 }
@@ -142,7 +142,7 @@ static const char *name_of(const lki_card *c, const lki_card_launch *l)
     return found;
 }
 
-/* Launch by launch, each waited for, noting what takes how long; launching and waiting are part of it. */
+/* One launch after the other: each is waited for, and its time is recorded, with the time for launching and waiting. */
 static lk_status run_traced(lki_card *c, const lki_card_part *p)
 {
     LKI_TRY(lki_gpu_wait(c->device));
@@ -156,7 +156,7 @@ static lk_status run_traced(lki_card *c, const lki_card_part *p)
     return LK_OK;
 }
 
-/* Outputs that the graph would have copied, after a replay without it. */
+/* Copies the outputs that the captured graph would have copied, after a replay that did not use it. */
 static lk_status copy_outputs(const lki_card *c)
 {
     const lki_gpu_line *l = c->line;
@@ -171,7 +171,7 @@ bool lki_card_is_captured(const lki_card *c)
 
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant)
 {
-    const bool traced = !variant && __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED); /* of a variant no input was brought */
+    const bool traced = !variant && __atomic_load_n(&lki_tracing, __ATOMIC_RELAXED); /* inputs of a variant are not in the block */
     if (traced || c->replays == 0) {
         LKI_TRY(traced ? run_traced(c, p) : launch_all(c, p));
         return copy_outputs(c);
@@ -183,7 +183,7 @@ lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant)
 
 /* ---- on the host ---- */
 
-/* A call of the host: operands come from the card, results go to it. After a fault updates are left out. */
+/* A call on the host: operands are copied from the card, and results to it. After a fault updates are not run. */
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k)
 {
     enum { MOST = 256 };

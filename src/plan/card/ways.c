@@ -1,12 +1,13 @@
-/* Ways: variants of a plan's graph that read inputs where these lie, so that nothing is copied into the block before a replay.
+/* Ways: variants of a plan's graph that read inputs where these lie, so that no input is copied into the block before a replay.
  *
- * A captured graph has addresses in it, and a batch lies elsewhere than the one before. But memory comes from lists of freed
- * blocks, so a loop over batches sees the same few addresses again and again: a combination that is seen for the second time is
- * noted, as long as there is room for one more. Others go through the block. A replay sets the arguments of the few kernels that
- * read inputs, which the card does not notice; to go from one graph to another would take it some microseconds.
+ * A captured graph contains addresses, and every batch lies at another address than the one before. But memory comes from lists of
+ * freed blocks, so a loop over batches uses the same few addresses again and again. When a combination of addresses is seen for the
+ * second time, and there is a free entry, a variant for it is recorded. Inputs at other addresses are copied into the block. A
+ * replay sets the arguments of the few kernels that read inputs, which costs the card no time; changing from one graph to another
+ * would cost it some microseconds.
  *
- * All inputs must lie on the card, each on a cache line as rooms of the block do. Plans that return an input as it is, or have
- * calls on the host, have no ways; nor has anybody while a trace is written. */
+ * All inputs must lie on the card, each at the beginning of a cache line, as in the block. Plans that return an input unchanged,
+ * or have calls on the host, have no ways, and none are used while a trace is written. */
 #include "core/log.h"
 #include "plan/card/inside.h"
 #include <string.h>
@@ -40,7 +41,7 @@ lk_status lki_card_find_ways(lki_card *c)
     return c->here ? LK_OK : LK_ENOMEM;
 }
 
-/* To c->here. */
+/* Writes the addresses of the inputs to c->here; false: no way can read them. */
 static bool find_addresses(lki_card *c, const lki_value_list *in)
 {
     for (int i = 0; i < c->input_count; i++) {
@@ -60,7 +61,7 @@ static char *address_of(const lki_card *c, int root)
     return NULL;
 }
 
-/* Operands of all calls that are inputs: where these lie now, or back in the block. */
+/* Set the operands that are inputs: to where these lie now, or back to the block. */
 static void move_calls(lki_card *c, bool back)
 {
     const lki_graph *g = c->graph;
@@ -87,7 +88,7 @@ static lk_status capture_way(lki_card *c, lki_card_way *way)
 
 /* ---- finding one ---- */
 
-/* The way of c->here; else a free one, which is its from now on; NULL: there is none. */
+/* The way for the addresses c->here; else a free one, which now belongs to them; NULL: there is none. */
 static lki_card_way *way_of(lki_card *c)
 {
     const size_t  bytes = (size_t)c->input_count * sizeof *c->here;
@@ -103,7 +104,7 @@ static lki_card_way *way_of(lki_card *c)
     return free;
 }
 
-/* There may be no room for one more, or kernels that take other addresses only; the block is there. */
+/* A variant cannot be recorded, for lack of memory or because a kernel cannot read these addresses: inputs go through the block. */
 static lk_status do_without(lki_card *c)
 {
     lki_error_record e;

@@ -70,8 +70,8 @@ void lki_cpu_info(const lki_cpu_plan *p, lk_function_info *info)
 
 /* ---- replay ---- */
 
-/* Did anything that ran up to the end of this phase meet an index out of range? Faults of phases that are over do not change any
- * more, so all threads get the same answer. */
+/* Did a call that ran up to the end of this phase meet an index out of range? Faults of earlier phases do not change any more, so
+ * all threads get the same answer. */
 static bool faulted(const lki_cpu_plan *p, int phase)
 {
     for (int i = 0; i < p->suspect_count; i++)
@@ -86,7 +86,7 @@ static int part_begin(const lki_cpu_plan *p, int thread)
     return p->running ? p->part_end[(p->running - 1) * p->threads + thread] : 0;
 }
 
-/* The same as below, noting what takes how long. */
+/* The same as below, with the time of each call recorded. */
 static void replay_traced(void *plan, int thread)
 {
     lki_cpu_plan *p = plan;

@@ -41,9 +41,9 @@ typedef struct lki_task {
     lki_task_place place;
     int            node;
     int            phase, turn; /* turn: LANE and THREAD runs alternate within a phase */
-    int            thread;      /* SOLO: who */
+    int            thread;      /* SOLO: its number */
     int            group;       /* TILES: tasks that run piece by piece together */
-    int            chain;       /* LANE: likewise, neighbours in the order of tasks; the first of them, or -1 */
+    int            chain;       /* LANE: the first task of its chain, which are neighbours in the order of tasks; -1: none */
     int64_t        size, unit;  /* TILES: elements of the result, and a multiple pieces must have (1: any) */
     int64_t        piece;       /* TILES: elements of the group's pieces */
     bool           coarse;      /* TILES: runs once for a whole piece, however large */
@@ -87,8 +87,8 @@ typedef struct lki_cpu_args {
     int                from, end; /* lanes that it runs, of all */
     const int         *order; /* nodes as they may run one by one; read until lki_cpu_new() returns. NULL: lki_plan_sequence() */
     int                order_count;
-    const lki_subtree *trees;  /* of a member, by node: the lanes a sum is over; NULL: all */
-    char             **placed; /* by root value: where it lies; NULL: the plan places it; NULL: it places all */
+    const lki_subtree *trees;  /* of a member, by node: the lanes that its sum is over; NULL: all */
+    char             **placed; /* by root value: where it lies; an entry NULL: the plan places it; the list NULL: it places all */
 } lki_cpu_args;
 
 typedef struct lki_cpu_plan {
@@ -111,7 +111,7 @@ typedef struct lki_cpu_plan {
     int             *faults;   /* by node: its kernel met an index out of range */
     lki_suspect     *suspects; /* the nodes whose kernels may */
     int              suspect_count, suspect_capacity;
-    int              parts, running; /* how many; the part that a replay is at */
+    int              parts, running; /* their number; the part that a replay is in */
     int             *part_phase;     /* by part: its first phase */
     int             *part_end;       /* by part and thread: calls up to its end */
     lki_barrier      barrier;
@@ -142,6 +142,6 @@ lk_status lki_cpu_emit(lki_cpu_plan *p);
 int     lki_cpu_lane_begin(const lki_cpu_plan *p, int thread);
 int64_t lki_cpu_bound(const lki_rows *r, int lane);
 
-enum { LKI_PIECE = 4096 }; /* elements that stay in the first-level cache while several tasks go over them */
+enum { LKI_PIECE = 4096 }; /* elements that stay in the first-level cache while several tasks process them */
 
 #endif

@@ -6,12 +6,12 @@
 #include <string.h>
 
 typedef struct
-    range { /* what a call covers: entries of the leading axis (rows), elements of the result (a piece), both, or everything */
+    range { /* the range of a call: entries of the leading axis (rows), elements of the result (a piece), both, or everything */
     bool    rows, piece;
     int64_t lo, hi;     /* rows */
     int64_t from, to;   /* piece */
     int64_t base;       /* piece: where values that hold one begin */
-    int     lane;       /* rows: the first lane they are of */
+    int     lane;       /* rows: the lane of the first one */
     int64_t columns[2]; /* both 0: all */
 } range;
 
@@ -43,7 +43,7 @@ static const lk_shape *shape_with(lki_cpu_plan *p, const lk_shape *shape, int64_
 }
 
 /* A value as a kernel sees it: `cut` along its leading axis to r, or the whole. Elements of a piece are addressed as if the whole
- * were there: the pointer is moved back by what lies before the piece. */
+ * were stored: the pointer is moved back by the elements before the piece. */
 static bool make_view(lki_cpu_plan *p, lki_view *view, int value, int thread, bool cut, range r)
 {
     const lki_value *v = &p->graph->values[value];
@@ -87,13 +87,13 @@ static lk_status finish_call(lki_cpu_plan *p, lki_call *c, lki_slot slot, lk_dty
     return LK_OK;
 }
 
-/* The lanes a node sums over here: all, or those of a subtree. What is written lane by lane has a place for each of all. */
+/* The lanes that a node sums over here: all, or those of a subtree. A value with an entry for each lane has an entry for all. */
 static lki_subtree tree_of(const lki_cpu_plan *p, const lki_node *n)
 {
     return p->is.trees && !n->writes ? p->is.trees[n - p->graph->nodes] : (lki_subtree){0, n->rows.lanes};
 }
 
-/* Those lanes, or, for a partial sum, the one lane the call sees. */
+/* Those lanes, or, for a partial sum, the one lane of the call. */
 static const lki_lanes *lanes_of(lki_cpu_plan *p, const lki_node *n, range r)
 {
     const lki_rows   *rows = &n->rows;
@@ -339,7 +339,7 @@ static int next_of_group(const lki_cpu_plan *p, int i, int phase, int group)
     return i;
 }
 
-/* The tasks from i up to `end` over the piece r, small piece after small piece. */
+/* The tasks from i up to `end` over the piece r, one small piece after the other. */
 static lk_status emit_walk(emitter *e, int thread, int i, int end, int phase, int group, range r)
 {
     for (range small = r; small.from < r.to; small.from = small.to) {

@@ -1,4 +1,4 @@
-/* One memory plan for a step: where every value lives, and who may share memory because they never live at the same time.
+/* One memory plan for a step: where every value lies, and which values may share memory because they never live at the same time.
  *
  * Invariants
  * 1. A value made and read only within one turn of LANE tasks holds one lane, in the thread's own block; one made and read only
@@ -36,7 +36,7 @@ static readers made_by(const lki_cpu_plan *p, int maker)
     return (readers){maker, maker, made->phase, lane, made->place == LKI_TILES, lane && made->chain >= 0};
 }
 
-/* `range`: only some of it. What holds one lane or one piece is read whole. */
+/* `range`: only some of it is read. A value that holds one lane or one piece is read as a whole. */
 static void read_by(const lki_cpu_plan *p, readers *r, int task, bool range)
 {
     const lki_task *t = &p->tasks[task], *made = &p->tasks[r->first];

@@ -86,8 +86,8 @@ static bool is_whole_sum(const lki_cpu_plan *p, const lki_node *n)
     return n->op == LKI_OP_matmul && size >= WIDE_SUM && (size > LARGEST_PARTIAL || lane_entries(n) < MANY_ENTRIES);
 }
 
-/* Where a matrix product whose rows follow the lanes runs. Weights that all rows share are read once per thread, or, where they are
- * by far the most of it, once in all. */
+/* The place of a matrix product whose rows follow the lanes. Weights that all rows share are read once per thread, or, if they are
+ * by far the largest operand, once in all. */
 static lki_task_place place_product(const lki_cpu_plan *p, const lki_node *n)
 {
     const size_t a = operand_bytes(p, n, 0), b = operand_bytes(p, n, 1), c = (size_t)result_size(p, n) * lk_dtype_bytes(n->type);
@@ -172,8 +172,8 @@ static bool edges_of_task(lki_cpu_plan *p, edges *e, lki_needs *needs, int task)
     return lki_needs_writes(needs, n, first, end, task, add_edge, e);
 }
 
-/* A step that meets an index out of range should not have written anything: writers run in a later phase than all before them in
- * sequence that may meet one. */
+/* A step that meets an index out of range must not have written a variable. So writers run in a later phase than all earlier tasks
+ * that may meet one. */
 static bool edges_of_suspects(lki_cpu_plan *p, edges *e)
 {
     for (int t = 0; t < p->task_count; t++)
@@ -278,7 +278,7 @@ static void choose_thread(lki_cpu_plan *p, lki_task *t, int *next)
     t->thread = heavy ? (*next)++ % p->threads : 0;
 }
 
-/* As early as the edges allow. They point forward except those to writers, so this settles after a few rounds. */
+/* As early as the edges allow. Only edges to writers may point backward, so a few rounds are enough. */
 static void assign_phases(lki_cpu_plan *p, const edges *e)
 {
     for (bool again = true; again;) {

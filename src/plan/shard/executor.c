@@ -4,8 +4,8 @@
  *     member 0    part 0 |          | part 1 |          | ...
  *     member 1    part 0 | exchange | part 1 | exchange | ...
  *
- * One thread runs the members of this process: the cards of a machine, or one member of several processes. Cards work later than
- * they are asked to, so it waits for none of them.
+ * One thread runs the members of this process: the cards of a machine, or one member of several processes. Cards work after
+ * the call returns, so the thread waits for none of them.
  *
  * Invariants
  * 1. The bits are those of one member, for any number of them: a member sums each subtree of the lane tree that lies within its
@@ -14,8 +14,8 @@
  * 2. Every member has every variable, on cards in a twin of its storage that is held (device.h), and makes every update: after a
  *    step all of them are new.
  * 3. A member that meets an index out of range stops the updates of all: whether to stop goes with the exchange before them.
- * 4. What cannot run so is refused with a reason, before anything is changed; it then runs op by op, which in each process computes
- *    all rows. */
+ * 4. A graph that cannot run this way is refused with a reason, before anything is changed. It then runs op by op, and each process
+ *    computes all rows. */
 #include "plan/executor.h"
 #include "comm/comm.h"
 #include "core/log.h"
@@ -51,9 +51,9 @@ typedef struct exchange {
     lki_transfer     *transfers;
     pointers         *at; /* by transfer */
     int               count;
-    bool              stops; /* whether to stop is among them */
+    bool              stops; /* the words `stop` are among them */
     bool              beside;
-    lki_member_piece *moves[LKI_MOST_SHARDS]; /* by member here, after it: what was received goes where it belongs */
+    lki_member_piece *moves[LKI_MOST_SHARDS]; /* by member here, after it: copies of what was received to its places */
     int               move_count;
 } exchange;
 
@@ -81,7 +81,7 @@ static lk_status refuse(char *why, const char *format, ...)
     return LK_EUNSUPPORTED;
 }
 
-/* ---- may it run so? ---- */
+/* ---- may it run this way? ---- */
 
 /* Members here in the order of replicas, one for each memory, each with as many replicas. */
 static lk_status find_here(sharded *s, const lki_graph *g, char *why)
@@ -92,7 +92,7 @@ static lk_status find_here(sharded *s, const lki_graph *g, char *why)
         if (!d) return refuse(why, "replica %d did nothing", r);
         if (s->here && lki_same_memory(s->one[s->here - 1].device, d)) continue;
         for (int i = 0; i < s->here; i++)
-            if (lki_same_memory(s->one[i].device, d)) return refuse(why, "the replicas of %s are no neighbours", d->name);
+            if (lki_same_memory(s->one[i].device, d)) return refuse(why, "the replicas of %s are not neighbours", d->name);
         if (s->here == LKI_MOST_SHARDS) return refuse(why, "there are more than %d members", LKI_MOST_SHARDS);
         if (s->here && r % s->here) return refuse(why, "the members have different numbers of replicas");
         s->one[s->here++].device = d;
@@ -145,7 +145,7 @@ static lk_status check_outputs(const sharded *s, const lki_graph *g, char *why)
 
 static size_t lane_bytes(const sharded *s, const lki_value *v) { return lki_value_bytes(v) / (size_t)s->split.lanes; }
 
-/* Variables: where they are on the member's device. */
+/* Where variables lie on the member's device. */
 static lk_status place_variables(sharded *s, one *o)
 {
     const lki_graph *whole = s->plan->graph, *g = o->shard.graph;
@@ -566,7 +566,7 @@ static lk_status run(sharded *s)
     return LK_OK;
 }
 
-/* What all members have alike comes from the first one here; of rows each brings its own. */
+/* Outputs that all members have come from the first one here; of rows each member copies its own. */
 static lk_status take_output(const sharded *s, int i, int k, lk_tensor *out)
 {
     const lki_graph *g = s->one[i].shard.graph, *all = s->plan->graph;

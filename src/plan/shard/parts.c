@@ -1,4 +1,4 @@
-/* Cutting a graph into parts between exchanges of sums: as early as it can be, then as late as it may be. */
+/* Cutting a graph into parts between exchanges of sums: first every node as early as possible, then some as late as possible. */
 #include "plan/shard/parts.h"
 #include "core/names.h"
 #include "lane/lanes.h"
@@ -25,7 +25,7 @@ void lki_parts_window(const lki_rows *rows, int from, int end, int64_t *lo, int6
     *hi = lki_max(*lo, lki_min(stop, rows->rows));
 }
 
-/* ---- may it be cut? ---- */
+/* ---- can it be cut? ---- */
 
 /* All entries of its root, under another shape. */
 static bool is_whole(const lki_graph *g, int value) { return lki_graph_offset(g, value) == 0 && !lki_graph_is_range(g, value); }
@@ -124,8 +124,8 @@ static void find_earliest(const lki_graph *g, lki_parts *p, times *t)
     p->exchanges = p->count - !lanes; /* what metrics sum is exchanged at the very end if no node reads it before */
 }
 
-/* As late as it may be, for updates, which then see that some member met an index out of range, and for what is made of sums; and
- * when sums must have been exchanged. */
+/* As late as possible: updates, which then know whether any member met an index out of range, and nodes that need only sums. Also
+ * the last exchange that each sum can go with. */
 static void find_latest(const lki_graph *g, lki_parts *p, times *t)
 {
     for (int v = 0; v < g->value_count; v++)
@@ -192,7 +192,7 @@ static int split_exchange(const lki_graph *g, lki_parts *p, int e, int64_t limit
     return more;
 }
 
-/* What comes after exchange e, and what is written with it, moves on by so many. */
+/* Everything after exchange e, and variables written with it, move on by `more` parts. */
 static void make_room(const lki_graph *g, lki_parts *p, int e, int more)
 {
     for (int k = 0; k < p->node_count; k++) {
@@ -214,7 +214,7 @@ static void split_exchanges(const lki_graph *g, lki_parts *p, int64_t limit)
     }
 }
 
-/* Whether to stop goes with the next exchange that members wait for. */
+/* The words `stop` go with the next exchange that members wait for. */
 static void find_stops(const lki_graph *g, lki_parts *p)
 {
     for (int k = 0; k < p->node_count; k++) {

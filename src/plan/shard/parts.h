@@ -32,9 +32,9 @@ typedef struct lki_parts {
     int  *nodes;     /* those that run, in their order; node_count of them */
     int   node_count;
     int  *part;     /* by node; -1: it does not run */
-    int  *exchange; /* by node: that its sums go with; -1: it is no sum */
-    bool *stops;    /* by exchange: it also sends whether to stop */
-    bool *beside;   /* by exchange: members go on meanwhile, until the next that is not */
+    int  *exchange; /* by node: the exchange of its sums; -1: it has none */
+    bool *stops;    /* by exchange: it also sends the words `stop` */
+    bool *beside;   /* by exchange: members work meanwhile, until the next one that is not `beside` */
     bool *rows;     /* by root value: a member has only its own rows of it */
 } lki_parts;
 

@@ -27,7 +27,7 @@
 enum {
     LKI_PACKS = 4,
     LKI_MOST_SHARDS = LKI_MOST_MEMBERS,
-    LKI_SWAP_BYTES = 4 << 20, /* packs are swapped if a member gets so many bytes less: about what a second exchange costs */
+    LKI_SWAP_BYTES = 4 << 20, /* packs are swapped if that saves a member this many bytes: about what a second exchange costs */
 };
 
 typedef enum lki_pack_way { LKI_PACK_GATHERED, LKI_PACK_SWAPPED, LKI_PACK_CARRIED } lki_pack_way;
@@ -58,8 +58,8 @@ typedef struct lki_pack { /* sums of one type that go with an exchange */
 typedef struct lki_exchange_plan {
     size_t bytes;    /* of a slot */
     size_t gathered; /* ... of which these, from the front, are sent to all as they are */
-    bool   stops;    /* it also sends whether to stop */
-    bool   beside;   /* members go on meanwhile: what it brings is there after the next exchange that is not `beside` */
+    bool   stops;    /* it also sends the words `stop` */
+    bool   beside;   /* members work meanwhile: its results are there after the next exchange that is not `beside` */
     int    received; /* value: what all members sent; -1: nothing is gathered */
     bool   second; /* packs are swapped: another exchange follows this one, or the one after which what this one brings is there */
     lki_pack pack[LKI_PACKS];
@@ -76,7 +76,7 @@ typedef struct lki_lane_write { /* a variable with an entry for each lane: this 
 
 typedef struct lki_shard {
     lki_graph         *graph;
-    int               *order; /* nodes as they are to run, exchanges among them */
+    int               *order; /* nodes in the order in which they run, exchanges among them */
     int                order_count;
     lki_exchange_plan *exchanges;
     int                exchange_count;
