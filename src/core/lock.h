@@ -29,10 +29,8 @@ typedef struct lki_mutex {
 } lki_mutex;
 
 /* A mutex of a file, `static lki_mutex name`. */
-#define LKI_MUTEX(name) LKI_MUTEX_OF(name, true)
-#define LKI_TURN(name) LKI_MUTEX_OF(name, false) /* to be replaced by an lki_turn */
-#define LKI_MUTEX_OF(name, is_brief)                                                                                               \
-    static lki_mutex                         name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = is_brief};                        \
+#define LKI_MUTEX(name)                                                                                                            \
+    static lki_mutex                         name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = true};                            \
     __attribute__((constructor)) static void name##_joins(void) { lki_mutex_join(&name); }                                         \
     _Static_assert(sizeof name, "so that it ends in a semicolon")
 
