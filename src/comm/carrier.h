@@ -18,7 +18,8 @@
  *    later; the host does not wait. Of other carriers the host waits with done().
  * 4. A member that ends its side, or aborts, releases all others: post() of every other side fails from then on with the cause, and
  *    so does done(), unless all that was posted was complete before. When done() has failed, or abort() has returned, no other side
- *    reads or writes a buffer of this one. No function waits for ever.
+ *    reads or writes a buffer of this one. abort() and close() may wait for that. Of the others only open()
+ *    waits. No function waits for ever.
  * 5. One side is used by one thread at a time. Different sides may be used by different threads at the same time.
  * 6. A carrier without post() has send() and receive(); comm.c makes exchanges of them. Between two members messages arrive in
  *    the order in which they were sent. */

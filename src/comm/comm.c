@@ -4,8 +4,10 @@
  *          \____ no carrier ____> GIVEN UP, and forgotten: the next request tries again
  *
  * Invariants, beside those of comm.h
- * 1. A carrier is called with the group's lock held, except while the group is opening, when one thread alone has it. No thread
- *    sleeps with the lock held.
+ * 1. A carrier is called with the group's lock held, except while one thread alone has the group: the thread that opens it, or the
+ *    thread that gives it up. Other threads wait until that thread has finished. No thread waits with the lock held: abort() may
+ *    wait until other sides have stopped copying, so it is called without the lock. Of the other functions of a carrier only open()
+ *    and close() wait.
  * 2. The list's lock is never held while a carrier works: opening waits for members whose threads open groups too. */
 #include "comm/comm.h"
 #include "comm/inside.h"
@@ -32,8 +34,8 @@ struct lki_comm {
     double             seconds;
     lki_bond           bond;
     lki_mutex          lock; /* of what follows */
-    lki_condition      opened;
-    bool               opening;
+    lki_condition      finished;
+    bool               opening, aborting;
     const lki_carrier *by;
     void              *side;          /* NULL: no carrier could be had */
     int64_t            given, waited; /* exchanges; those that are known to be done */
@@ -75,10 +77,29 @@ static void names_of(const lki_comm *g, char *text, size_t room)
     lki_text_more(text, room, " of %d", g->is.members);
 }
 
-static lk_status known_failure(const lki_comm *g)
+/* When this returns, no other side reads or writes a buffer of the members here. */
+static void wait_for_abort(lki_comm *g)
 {
+    while (g->aborting)
+        lki_condition_wait(&g->finished, &g->lock);
+}
+
+static lk_status known_failure(lki_comm *g)
+{
+    wait_for_abort(g);
     lki_error_put(&g->why);
     return g->why.code;
+}
+
+/* `why` is set, so no other thread calls the carrier. */
+static void abort_side(lki_comm *g, lk_status code, const char *what)
+{
+    g->aborting = true;
+    lki_mutex_give(&g->lock);
+    g->by->abort(g->side, code, what);
+    lki_mutex_take(&g->lock);
+    g->aborting = false;
+    lki_condition_tell_all(&g->finished);
 }
 
 static lk_status give_up(lki_comm *g, lk_status code, const char *what)
@@ -87,7 +108,7 @@ static lk_status give_up(lki_comm *g, lk_status code, const char *what)
     names_of(g, names, sizeof names);
     g->why.code = code;
     lki_text_print(g->why.text, sizeof g->why.text, "%s, linked by %s: %s", names, g->by->words, what);
-    g->by->abort(g->side, code, what);
+    abort_side(g, code, what);
     return known_failure(g);
 }
 
@@ -138,8 +159,9 @@ static lk_status look(lki_comm *g, waiting *w, bool *done)
     if (state < 0) return failed(g, LK_EDEVICE);
     *done = state;
     if (*done) g->waited = lki_max(g->waited, w->given);
-    else if (w->deadline && lki_nanoseconds() > w->deadline) return too_late(g, w);
-    return LK_OK;
+    if (*done || !w->deadline || lki_nanoseconds() <= w->deadline) return LK_OK;
+    LKI_TRY(check(g));
+    return too_late(g, w);
 }
 
 /* Spins for a while, then sleeps for moments, which matter little to a thread that waits for so long. */
@@ -178,25 +200,20 @@ lk_status lki_comm_wait(lki_comm *g) { return wait_within(g, g->seconds); }
 
 void lki_comm_gave(lki_comm *g)
 {
-    lki_mutex_take(&g->lock);
+    LKI_HOLD(&g->lock);
     g->given++;
-    lki_mutex_give(&g->lock);
 }
 
 /* ---- exchanges ---- */
 
 static lk_status post(lki_comm *g, int count, const lki_transfer *transfers, bool beside)
 {
-    lki_mutex_take(&g->lock);
-    lk_status status = check(g);
-    if (status == LK_OK) {
-        g->given++;
-        status = g->by->post ? g->by->post(g->side, count, transfers, beside)
-                             : lki_messages_post(g->by, g->side, &g->is, count, transfers);
-        if (status != LK_OK) status = failed(g, status);
-    }
-    lki_mutex_give(&g->lock);
-    return status;
+    LKI_HOLD(&g->lock);
+    LKI_TRY(check(g));
+    g->given++;
+    const lk_status status =
+        g->by->post ? g->by->post(g->side, count, transfers, beside) : lki_messages_post(g->by, g->side, &g->is, count, transfers);
+    return status == LK_OK ? LK_OK : failed(g, status);
 }
 
 /* Threads that wait for a device of the group wait for its bond first. */
@@ -229,12 +246,11 @@ void lki_comm_abort(lki_comm *g)
     lki_error_take(&cause);
     if (cause.code == LK_OK) cause = (lki_error_record){LK_EPEER, "it gave up"};
     else lki_error_put(&cause);
-    lki_mutex_take(&g->lock);
-    if (g->why.code == LK_OK) {
-        g->why = cause;
-        g->by->abort(g->side, cause.code, cause.text);
-    }
-    lki_mutex_give(&g->lock);
+    LKI_HOLD(&g->lock);
+    wait_for_abort(g);
+    if (g->why.code != LK_OK) return;
+    g->why = cause;
+    abort_side(g, cause.code, cause.text);
 }
 
 bool            lki_comm_sums(const lki_comm *g) { return g->by->sums; }
@@ -350,7 +366,7 @@ static lki_comm *comm_new(const lki_comm_args *a)
     g->bond = (lki_bond){g, bond_holds, bond_wait, bond_drop};
     g->opening = true;
     lki_mutex_init(&g->lock);
-    lki_condition_init(&g->opened);
+    lki_condition_init(&g->finished);
     return g;
 }
 
@@ -358,7 +374,7 @@ static void comm_free(lki_comm *g)
 {
     watch(g, false);
     close_side(g);
-    lki_condition_destroy(&g->opened);
+    lki_condition_destroy(&g->finished);
     lki_mutex_destroy(&g->lock);
     lki_release(g);
 }
@@ -431,7 +447,7 @@ static lk_status open_first(lki_comm *g, const void *owner)
     const lk_status status = open_comm(g);
     lki_mutex_take(&g->lock);
     g->opening = false;
-    lki_condition_tell_all(&g->opened);
+    lki_condition_tell_all(&g->finished);
     lki_mutex_give(&g->lock);
     if (status != LK_OK && owner) forget(owner, g);
     return status;
@@ -440,12 +456,10 @@ static lk_status open_first(lki_comm *g, const void *owner)
 /* Another thread opens it. */
 static lk_status wait_until_open(lki_comm *g)
 {
-    lki_mutex_take(&g->lock);
+    LKI_HOLD(&g->lock);
     while (g->opening)
-        lki_condition_wait(&g->opened, &g->lock);
-    const lk_status status = g->side ? LK_OK : known_failure(g);
-    lki_mutex_give(&g->lock);
-    return status;
+        lki_condition_wait(&g->finished, &g->lock);
+    return g->side ? LK_OK : known_failure(g);
 }
 
 static lk_status check_args(const lki_comm_args *a)

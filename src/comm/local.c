@@ -9,8 +9,8 @@
  *
  * Invariants
  * 1. The room's lock guards all of it. Bytes are copied without the lock; `copying` counts the threads that do.
- * 2. A room breaks once, with the first cause, and stays broken. In a broken room no copy begins, and done(), abort() and close()
- *    return when none is under way any more: afterwards a side may free its buffers.
+ * 2. A room breaks once, with the first cause, and stays broken. In a broken room no copy begins. abort() and close() return, and
+ *    done() says that it failed, when none is under way any more: afterwards a side may free its buffers.
  * 3. What is complete stays so. A side that ends breaks the room for the others, which may not have seen yet that their last
  *    exchange is complete.
  * 4. A room is on the list from the first side's arrival until the last one's, or until a deadline passes: sides that come later
@@ -309,10 +309,8 @@ static lk_status post(void *side, int count, const lki_transfer *transfers, bool
 {
     seat *s = side;
     (void)beside;
-    lki_mutex_take(&s->in->lock);
-    const lk_status status = post_here(s, count, transfers);
-    lki_mutex_give(&s->in->lock);
-    return status;
+    LKI_HOLD(&s->in->lock);
+    return post_here(s, count, transfers);
 }
 
 /* The sides that have not posted what this side waits for; else those that have not finished it. */
@@ -331,13 +329,11 @@ static int done(void *side, uint64_t *late)
 {
     seat *s = side;
     room *r = s->in;
-    lki_mutex_take(&r->lock);
+    LKI_HOLD(&r->lock);
     carry_all(s);
-    if (r->broken != LK_OK) wait_until_still(r);
     const bool finished = complete(r) >= s->posted;
-    const int  state = finished ? 1 : r->broken != LK_OK ? -1 : 0;
+    const int  state = finished ? 1 : r->broken != LK_OK && !r->copying ? -1 : 0;
     *late = finished ? 0 : members_late(s);
-    lki_mutex_give(&r->lock);
     return state;
 }
 
@@ -346,11 +342,9 @@ static lki_bell *bell(void *side) { return &((seat *)side)->in->bell; }
 static lk_status check(void *side, char why[LKI_CARRIER_WHY])
 {
     room *r = ((seat *)side)->in;
-    lki_mutex_take(&r->lock);
-    const lk_status code = r->broken;
-    if (code != LK_OK) lki_text_print(why, LKI_CARRIER_WHY, "%s", r->why);
-    lki_mutex_give(&r->lock);
-    return code;
+    LKI_HOLD(&r->lock);
+    if (r->broken != LK_OK) lki_text_print(why, LKI_CARRIER_WHY, "%s", r->why);
+    return r->broken;
 }
 
 /* ---- ending ---- */
@@ -360,10 +354,9 @@ static void abort_side(void *side, lk_status code, const char *why)
     seat *s = side;
     char  what[LKI_CARRIER_WHY];
     lki_text_print(what, sizeof what, " failed: %s", why);
-    lki_mutex_take(&s->in->lock);
+    LKI_HOLD(&s->in->lock);
     break_because_of(s, code, what);
     wait_until_still(s->in);
-    lki_mutex_give(&s->in->lock);
 }
 
 static void room_free(room *r)
@@ -503,10 +496,8 @@ static void give_up(room *r, double seconds)
 /* Have all come? 1: yes; 0: no; -1: the room is broken. */
 static int all_came(room *r)
 {
-    lki_mutex_take(&r->lock);
-    const int state = r->broken != LK_OK ? -1 : r->present == r->members;
-    lki_mutex_give(&r->lock);
-    return state;
+    LKI_HOLD(&r->lock);
+    return r->broken != LK_OK ? -1 : r->present == r->members;
 }
 
 static int wait_for_all(room *r, double seconds)

@@ -158,14 +158,17 @@ lki_worker *lki_worker_lost(lki_worker *list, lki_worker *w)
 void lki_crew_init(lki_crew *c)
 {
     *c = (lki_crew){.process = lki_process(), .cores = -1};
-    lki_mutex_init(&c->turn);
     lki_mutex_init(&c->lock);
 }
 
-/* With the lock held. */
+/* In the turn. */
 static void end_workers(lki_crew *c)
 {
-    for (lki_worker *w = c->loose, *next; w; w = next) {
+    lki_mutex_take(&c->lock);
+    lki_worker *w = c->loose, *next;
+    c->loose = NULL;
+    lki_mutex_give(&c->lock);
+    for (; w; w = next) {
         next = w->next;
         worker_end(w);
     }
@@ -175,31 +178,33 @@ static void end_workers(lki_crew *c)
     lki_release(c->core);
     c->seat = NULL;
     c->core = NULL;
-    c->loose = NULL;
     c->seats = c->seat_room = 0;
     c->cores = -1;
 }
 
 void lki_crew_end(lki_crew *c)
 {
-    lki_mutex_take(&c->turn);
-    lki_mutex_take(&c->lock);
+    lki_turn_take(&c->turn);
     end_workers(c);
-    lki_mutex_give(&c->lock);
-    lki_mutex_give(&c->turn);
+    lki_turn_give(&c->turn);
 }
 
-/* The crew of this thread's runtime; workers that a fork left in the parent are removed from it. */
-static lki_crew *crew_here(void)
+/* In a child: workers that the fork left in the parent are removed from the crew. */
+static void renew(lki_crew *c)
 {
-    lki_crew *c = &lki_runtime_now()->crew;
-    lki_mutex_take(&c->lock);
+    lki_turn_take(&c->turn);
     if (c->process != lki_process()) {
         end_workers(c);
         c->pending = c->sleepers = 0;
-        c->process = lki_process();
+        __atomic_store_n(&c->process, lki_process(), __ATOMIC_RELEASE);
     }
-    lki_mutex_give(&c->lock);
+    lki_turn_give(&c->turn);
+}
+
+static lki_crew *crew_here(void)
+{
+    lki_crew *c = &lki_runtime_now()->crew;
+    if (__atomic_load_n(&c->process, __ATOMIC_ACQUIRE) != lki_process()) renew(c);
     return c;
 }
 
@@ -224,14 +229,13 @@ void lki_workers_give(lki_worker *list)
 {
     if (!list) return;
     lki_crew *c = &list->runtime->crew;
-    lki_mutex_take(&c->lock);
+    LKI_HOLD(&c->lock);
     while (list) {
         lki_worker *next = list->next;
         list->next = c->loose;
         c->loose = list;
         list = next;
     }
-    lki_mutex_give(&c->lock);
 }
 
 /* ---- teams ----------------------------------------------------------------------------------------------------------------- */
@@ -342,8 +346,8 @@ lk_status lki_team_run(int threads, lki_team_fn *fn, void *arg)
     }
     assert(!inside_run);
     lki_crew *c = crew_here();
-    lki_mutex_take(&c->turn);
+    lki_turn_take(&c->turn);
     const lk_status status = job.runtime->run ? run_on_users_threads(job.runtime, &job) : run_on_seats(job.runtime, c, &job);
-    if (!job.forked) lki_mutex_give(&c->turn);
+    if (!job.forked) lki_turn_give(&c->turn);
     return status;
 }

@@ -48,14 +48,14 @@ typedef struct lki_worker lki_worker;
 typedef void              lki_job_fn(void *arg, int index);
 
 typedef struct lki_crew {
-    lki_mutex    turn; /* of the team */
-    lki_mutex    lock; /* for the members below, except those that a run of the team uses */
-    unsigned     process;
-    lki_worker **seat; /* numbers 1 .. seats */
+    unsigned     process; /* atomic */
+    lki_turn     turn;    /* to run the team, and to start and end its workers */
+    lki_worker **seat;    /* numbers 1 .. seats */
     int          seats, seat_room;
     int         *core; /* of each seat */
     int          cores;
-    lki_worker  *loose;                        /* idle ones */
+    lki_mutex    lock; /* for the list of idle ones */
+    lki_worker  *loose;
     _Alignas(LKI_CACHE_LINE) unsigned pending; /* seats that have not finished this run */
     unsigned sleepers;
 } lki_crew;

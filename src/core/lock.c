@@ -1,8 +1,9 @@
-/* The list of mutexes and the one handler of fork(); see lock.h for the rules.
+/* Turns, the list of mutexes and the one handler of fork(); see lock.h for the rules.
  *
  * The thread that forks tries to take the brief mutexes one after the other. If another thread holds one, it releases those it has
  * and tries again a little later. So other threads may take them in any order without a deadlock. */
 #include "core/lock.h"
+#include "core/thread.h"
 #include <sched.h>
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held for a moment, and by fork() */
@@ -39,8 +40,33 @@ void lki_mutex_destroy(lki_mutex *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-void lki_mutex_take(lki_mutex *m) { pthread_mutex_lock(&m->lock); }
+lki_mutex *lki_mutex_take(lki_mutex *m)
+{
+    pthread_mutex_lock(&m->lock);
+    return m;
+}
+
 void lki_mutex_give(lki_mutex *m) { pthread_mutex_unlock(&m->lock); }
+void lki_held_give(lki_mutex **m) { lki_mutex_give(*m); }
+
+/* ---- turns ----------------------------------------------------------------------------------------------------------------- */
+
+void lki_turn_take(lki_turn *t)
+{
+    const unsigned own = lki_process() + 1;
+    unsigned       now = 0;
+    while (!__atomic_compare_exchange_n(&t->process, &now, own, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (now != own) continue; /* no thread has it, or a thread of the parent had it during the fork */
+        lki_wait_while(&t->process, own, &t->sleepers, 0, 0);
+        now = 0;
+    }
+}
+
+void lki_turn_give(lki_turn *t)
+{
+    __atomic_store_n(&t->process, 0, __ATOMIC_SEQ_CST);
+    lki_wake(&t->process, &t->sleepers);
+}
 
 /* ---- conditions ------------------------------------------------------------------------------------------------------------ */
 

@@ -1,13 +1,21 @@
-/* Mutexes, and their state after a threaded program forks.
+/* Mutexes and turns, and their state after a threaded program forks.
+ *
+ *     mutex    guards data. A thread holds it for as long as it reads or writes that data
+ *     turn     lets one thread at a time do some work. The threads that need the result wait for all of that work
  *
  * Invariants
- *  1. Every mutex of the library is an lki_mutex and is in one list.
- *  2. A brief mutex (LKI_MUTEX) guards data that all threads share. fork() takes all brief ones first, so that this data is
- *     consistent in the child, and both processes release them afterwards. No thread holds one while a function of the user runs,
- *     or while the library waits for a device or another thread.
- *  3. The others, those of objects (lki_mutex_init) and those that are held for the whole of some work (LKI_TURN), are free in the
- *     child. The child must not use what another thread was working on during the fork.
- *  4. If one mutex is taken while another is held, the one of the later folder of src/ is taken first. */
+ *  1. Every mutex of the library is an lki_mutex and is in one list. The backends of GPUs are shared objects that cannot use the
+ *     list. Their mutexes (std::mutex) guard the state of one card or a table, and a call of the driver may wait for the card while
+ *     one is held. Threads that use no GPU never take one. After a fork() a child must not use a GPU that its parent has opened:
+ *     CUDA does not allow it, and another thread may have held such a mutex.
+ *  2. No thread holds an lki_mutex while a function of the user runs, or while it waits for a device or another thread. Work that
+ *     waits, and that one thread at a time may do, has a turn. Submitting work to a device is not waiting for it.
+ *  3. A brief mutex (LKI_MUTEX) guards data that all threads share. fork() takes all brief ones first, so that this data is
+ *     consistent in the child, and both processes release them afterwards.
+ *  4. The mutexes of objects (lki_mutex_init) and all turns are free in the child. The child must not use what another thread was
+ *     working on during the fork.
+ *  5. If one mutex is taken while another is held, the one of the later folder of src/ is taken first. No thread takes a turn while
+ *     it holds a mutex. */
 #ifndef LKI_CORE_LOCK_H
 #define LKI_CORE_LOCK_H
 
@@ -21,10 +29,8 @@ typedef struct lki_mutex {
 } lki_mutex;
 
 /* A mutex of a file, `static lki_mutex name`. */
-#define LKI_MUTEX(name) LKI_MUTEX_OF(name, true)
-#define LKI_TURN(name) LKI_MUTEX_OF(name, false)
-#define LKI_MUTEX_OF(name, is_brief)                                                                                               \
-    static lki_mutex                         name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = is_brief};                        \
+#define LKI_MUTEX(name)                                                                                                            \
+    static lki_mutex                         name = {.lock = PTHREAD_MUTEX_INITIALIZER, .brief = true};                            \
     __attribute__((constructor)) static void name##_joins(void) { lki_mutex_join(&name); }                                         \
     _Static_assert(sizeof name, "so that it ends in a semicolon")
 
@@ -34,8 +40,20 @@ void lki_mutex_join(lki_mutex *m); /* adds it to the list */
 void lki_mutex_init(lki_mutex *m);
 void lki_mutex_destroy(lki_mutex *m);
 
-void lki_mutex_take(lki_mutex *m);
-void lki_mutex_give(lki_mutex *m);
+lki_mutex *lki_mutex_take(lki_mutex *m); /* returns m */
+void       lki_mutex_give(lki_mutex *m);
+
+/* Take it, and give it at the end of the block. */
+#define LKI_HOLD(m) __attribute__((cleanup(lki_held_give), unused)) lki_mutex *held_ = lki_mutex_take(m)
+void lki_held_give(lki_mutex **m);
+
+/* A turn; zeroed, no thread has it. */
+typedef struct lki_turn {
+    unsigned process, sleepers; /* atomic. process: one more than the number of the process whose thread has it; 0: no thread has */
+} lki_turn;
+
+void lki_turn_take(lki_turn *t);
+void lki_turn_give(lki_turn *t);
 
 /* A number that is different in a forked child. It identifies what threads of the parent were part of. */
 unsigned lki_process(void);

@@ -23,17 +23,14 @@ LKI_MUTEX(hooks_lock);
 
 static void set_hook(lki_text_hook *h, lk_text_hook call, void *user)
 {
-    lki_mutex_take(&hooks_lock);
+    LKI_HOLD(&hooks_lock);
     *h = (lki_text_hook){call, user};
-    lki_mutex_give(&hooks_lock);
 }
 
 lki_text_hook lki_hook_of(const lki_text_hook *h)
 {
-    lki_mutex_take(&hooks_lock);
-    const lki_text_hook copy = *h;
-    lki_mutex_give(&hooks_lock);
-    return copy;
+    LKI_HOLD(&hooks_lock);
+    return *h;
 }
 
 static lki_text_hook output_hook(void) { return lki_hook_of(&lki_runtime_now()->output); }

@@ -3,11 +3,10 @@
  *     small block (aligned_alloc)                  block of 2 MiB and more (mmap)
  *     | header, 64 bytes | contents ...            | ... header | contents, from a multiple of 2 MiB ...
  *
- *     size classes (classes.h) in units of 64 bytes, up to 64 MiB
- */
+ * Freed blocks of up to 64 MiB are kept (freelist.h); the header is part of the list. */
 #include "core/memory.h"
-#include "core/classes.h"
 #include "core/error.h"
+#include "core/freelist.h"
 #include "core/lock.h"
 #include <lockstep/runtime.h>
 #include <stdlib.h>
@@ -33,21 +32,17 @@
 #define ALLOW(mem, bytes) ((void)(mem), (void)(bytes))
 #endif
 
-#define UNIT ((size_t)64)
+#define UNIT LKI_SIZE_UNIT
 #define HUGE_PAGE ((size_t)2 << 20)
 #define LARGEST_CLASS ((size_t)64 << 20)
 #define LARGEST_REQUEST ((size_t)PTRDIFF_MAX / 2)
 
-enum { CLASSES = 76, NO_CLASS = -1 };
-
 typedef struct header {
-    size_t         bytes;    /* as requested */
-    size_t         capacity; /* of the size class */
-    void          *base;     /* the system's block, and its size */
-    size_t         mapped;   /* 0: from aligned_alloc */
-    struct header *next;     /* in the free list */
-    lki_account   *account;  /* the account it is charged to; NULL: none */
-    int            size_class;
+    lki_free_block block;
+    size_t         bytes;   /* as requested */
+    void          *base;    /* the system's block, and its size */
+    size_t         mapped;  /* 0: from aligned_alloc */
+    lki_account   *account; /* the account it is charged to; NULL: none */
 } header;
 
 _Static_assert(sizeof(header) <= 64, "the header takes one unit");
@@ -55,8 +50,8 @@ _Static_assert(sizeof(header) <= 64, "the header takes one unit");
 LKI_MUTEX(heap_lock);
 
 static struct {
-    header           *list[CLASSES];
-    int64_t           cached, in_use, requests;
+    lki_free_lists    kept;
+    int64_t           in_use, requests;
     int64_t           fail_from, fail_to; /* requests that fail; 0: none */
     int64_t           blocks;             /* blocks of the system, in use or in a list. Atomic */
     lk_allocator_args allocator;          /* the user's; set only while there are no blocks */
@@ -83,24 +78,12 @@ size_t lki_memory_limit_cached(void)
     return known;
 }
 
-/* ---- size classes ---------------------------------------------------------------------------------------------------------- */
-
-/* The class for `bytes`, and the size of its blocks. */
-static int class_of(size_t bytes, size_t *capacity)
-{
-    size_t     units = bytes ? (bytes + UNIT - 1) / UNIT : 1, holds;
-    const int  size_class = lki_class_of(units, &holds);
-    const bool large = bytes > LARGEST_CLASS;
-    *capacity = (large ? units : holds) * UNIT;
-    return large ? NO_CLASS : size_class;
-}
-
 /* ---- from and to the system ------------------------------------------------------------------------------------------------ */
 
 static header *system_small(size_t capacity)
 {
     header *h = aligned_alloc(UNIT, UNIT + capacity);
-    if (h) *h = (header){.base = h, .capacity = capacity};
+    if (h) *h = (header){.block.size = capacity, .base = h};
     return h;
 }
 
@@ -119,7 +102,7 @@ static header *system_huge(size_t capacity)
     madvise(mem, (size_t)(last - mem), MADV_HUGEPAGE);
 #endif
     header *h = header_of(mem);
-    *h = (header){.base = first, .mapped = (size_t)(last - first), .capacity = capacity};
+    *h = (header){.block.size = capacity, .base = first, .mapped = (size_t)(last - first)};
     return h;
 }
 
@@ -130,7 +113,7 @@ static header *users_block(size_t capacity)
     header                  *h = u->allocate(UNIT + capacity, UNIT, u->user);
     if (!h) return NULL;
     if ((uintptr_t)h % UNIT) return u->release(h, UNIT + capacity, u->user), NULL;
-    *h = (header){.base = h, .capacity = capacity};
+    *h = (header){.block.size = capacity, .base = h};
     return h;
 }
 
@@ -143,11 +126,13 @@ static header *system_take(size_t capacity)
     return h;
 }
 
-static void system_give(header *h)
+static void system_give(lki_free_block *b, void *user)
 {
-    ALLOW(contents_of(h), h->capacity);
+    header *h = (header *)b;
+    (void)user;
+    ALLOW(contents_of(h), h->block.size);
     __atomic_fetch_sub(&heap.blocks, 1, __ATOMIC_RELAXED);
-    if (heap.allocator.allocate) heap.allocator.release(h->base, UNIT + h->capacity, heap.allocator.user);
+    if (heap.allocator.allocate) heap.allocator.release(h->base, UNIT + h->block.size, heap.allocator.user);
     else if (h->mapped) munmap(h->base, h->mapped);
     else free(h->base);
 }
@@ -203,43 +188,23 @@ static bool fails(int64_t request) { return heap.fail_from && request >= heap.fa
 
 static bool request_fails(void) { return fails(++heap.requests); }
 
-static header *list_take(int size_class)
-{
-    header *h = size_class == NO_CLASS ? NULL : heap.list[size_class];
-    if (!h) return NULL;
-    heap.list[size_class] = h->next;
-    heap.cached -= (int64_t)h->capacity;
-    return h;
-}
-
-static bool list_give(header *h)
-{
-    if (h->size_class == NO_CLASS || (size_t)heap.cached + h->capacity > lki_memory_limit_cached()) return false;
-    FORBID(contents_of(h), h->capacity);
-    h->next = heap.list[h->size_class];
-    heap.list[h->size_class] = h;
-    heap.cached += (int64_t)h->capacity;
-    return true;
-}
-
 /* A block from the lists or, if they have none, from the system; if that fails, once more after emptying the lists. */
 static header *find_block(size_t bytes, bool *fresh)
 {
-    size_t capacity = 0;
-    int    size_class = class_of(bytes, &capacity);
+    const lki_free_block block = lki_free_block_for(bytes, UNIT, LARGEST_CLASS);
     lki_mutex_take(&heap_lock);
-    bool    refused = request_fails() || (selected && !charge(selected, capacity));
-    header *h = refused ? NULL : list_take(size_class);
+    bool    refused = request_fails() || (selected && !charge(selected, block.size));
+    header *h = refused ? NULL : (header *)lki_free_lists_take(&heap.kept, block.size_class);
     lki_mutex_give(&heap_lock);
     *fresh = !h;
     if (refused) return NULL;
-    if (!h) h = system_take(capacity);
+    if (!h) h = system_take(block.size);
     if (!h) {
         lki_memory_trim();
-        h = system_take(capacity);
+        h = system_take(block.size);
     }
-    if (!h) return credit(selected, capacity), NULL;
-    h->size_class = size_class;
+    if (!h) return credit(selected, block.size), NULL;
+    h->block = block;
     h->account = selected;
     return h;
 }
@@ -259,7 +224,7 @@ static void set_bytes(header *h, size_t before, size_t bytes)
     h->bytes = bytes;
     __atomic_fetch_add(&heap.in_use, (int64_t)bytes - (int64_t)before, __ATOMIC_RELAXED);
     ALLOW(contents_of(h), bytes);
-    FORBID((char *)contents_of(h) + bytes, h->capacity - bytes);
+    FORBID((char *)contents_of(h) + bytes, h->block.size - bytes);
 }
 
 static void *take(size_t bytes, bool zeroed)
@@ -280,7 +245,7 @@ void *lki_realloc(void *mem, size_t bytes)
     if (!mem) return lki_alloc(bytes);
     header *h = header_of(mem);
     lki_mutex_take(&heap_lock);
-    bool fits = bytes <= h->capacity && !fails(heap.requests + 1);
+    bool fits = bytes <= h->block.size && !fails(heap.requests + 1);
     if (fits) heap.requests++;
     lki_mutex_give(&heap_lock);
     if (fits) {
@@ -299,11 +264,12 @@ void lki_release(void *mem)
     if (!mem) return;
     header *h = header_of(mem);
     __atomic_fetch_sub(&heap.in_use, (int64_t)h->bytes, __ATOMIC_RELAXED);
-    credit(h->account, h->capacity);
+    credit(h->account, h->block.size);
+    FORBID(contents_of(h), h->block.size);
     lki_mutex_take(&heap_lock);
-    bool kept = list_give(h);
+    bool kept = lki_free_lists_put(&heap.kept, &h->block, lki_memory_limit_cached());
     lki_mutex_give(&heap_lock);
-    if (!kept) system_give(h);
+    if (!kept) system_give(&h->block, NULL);
 }
 
 char *lki_strdup(const char *text)
@@ -328,29 +294,21 @@ bool lki_grow(void **items, int *capacity, int want, size_t item_bytes)
 
 int64_t lki_memory_trim(void)
 {
-    header *all[CLASSES];
     lki_mutex_take(&heap_lock);
-    const int64_t bytes = heap.cached;
-    memcpy(all, heap.list, sizeof all);
-    memset(heap.list, 0, sizeof heap.list);
-    heap.cached = 0;
+    const lki_free_lists all = heap.kept;
+    heap.kept = (lki_free_lists){0};
     lki_mutex_give(&heap_lock);
-    for (int i = 0; i < CLASSES; i++)
-        for (header *h = all[i], *next; h; h = next) {
-            next = h->next;
-            system_give(h);
-        }
-    return bytes;
+    lki_free_lists_empty(&all, system_give, NULL);
+    return all.bytes;
 }
 
 /* ---- for tests ------------------------------------------------------------------------------------------------------------- */
 
 static void fail_between(int64_t first, int64_t last)
 {
-    lki_mutex_take(&heap_lock);
+    LKI_HOLD(&heap_lock);
     heap.fail_from = first > 0 ? heap.requests + first : 0;
     heap.fail_to = last == INT64_MAX ? last : heap.requests + last;
-    lki_mutex_give(&heap_lock);
 }
 
 void lki_memory_fail_after(int64_t request) { fail_between(request, INT64_MAX); }
@@ -358,14 +316,12 @@ void lki_memory_fail_at(int64_t request) { fail_between(request, request); }
 
 static int64_t read_counter(const int64_t *counter)
 {
-    lki_mutex_take(&heap_lock);
-    int64_t value = *counter;
-    lki_mutex_give(&heap_lock);
-    return value;
+    LKI_HOLD(&heap_lock);
+    return *counter;
 }
 
 int64_t lki_memory_requests(void) { return read_counter(&heap.requests); }
-int64_t lki_memory_cached(void) { return read_counter(&heap.cached); }
+int64_t lki_memory_cached(void) { return read_counter(&heap.kept.bytes); }
 int64_t lki_memory_in_use(void) { return __atomic_load_n(&heap.in_use, __ATOMIC_RELAXED); }
 
 /* ---- arenas ---------------------------------------------------------------------------------------------------------------- */

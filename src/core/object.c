@@ -64,9 +64,8 @@ void *lki_object_new(size_t bytes, lki_kind kind, lki_life life, void (*destroy)
     o->refs = 1;
     o->destroy = destroy;
     if (life == LKI_LIVES_BY_REFERENCE) return o;
-    lki_mutex_take(&owners_lock);
+    LKI_HOLD(&owners_lock);
     link_to(current_owner(life), o);
-    lki_mutex_give(&owners_lock);
     return o;
 }
 
@@ -117,12 +116,11 @@ void lki_object_keep(void *object)
 {
     lki_object *o = object;
     if (!is_counted(o)) return;
-    lki_mutex_take(&owners_lock);
+    LKI_HOLD(&owners_lock);
     if (o->owner && o->owner->is_step) {
         unlink_from(o->owner, o);
         link_to(current_pool(), o);
     }
-    lki_mutex_give(&owners_lock);
 }
 
 /* An object without an owner was freed before and still has another reference: there is nothing to drop. */
@@ -157,10 +155,9 @@ static lki_block enter(lki_owner **innermost, bool is_step)
 
 static lki_object *take_newest(lki_owner *owner)
 {
-    lki_mutex_take(&owners_lock);
+    LKI_HOLD(&owners_lock);
     lki_object *o = owner->last;
     if (o) unlink_from(owner, o);
-    lki_mutex_give(&owners_lock);
     return o;
 }
 

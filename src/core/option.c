@@ -265,11 +265,9 @@ static bool is_listed(int64_t list) { return (uint64_t)list >> 56 == LISTED; }
 
 static int64_t keep(const lki_axes *a)
 {
-    lki_mutex_take(&axes_lock);
-    const int64_t number = ++ring_made;
-    ring[number % KEPT] = *a;
-    lki_mutex_give(&axes_lock);
-    return listed(0, number);
+    LKI_HOLD(&axes_lock);
+    ring[++ring_made % KEPT] = *a;
+    return listed(0, ring_made);
 }
 
 static lki_axes kept(int64_t number)
@@ -303,9 +301,8 @@ lk_status lki_axes_hold(lk_axes *list)
     a.count = of.count;
     memcpy(a.value, of.value, sizeof a.value);
     if (!is_listed(*list) || ((*list >> COUNT_AT) & 7) || *list == listed(0, NONE) || of.count < 0) return LK_OK;
-    lki_mutex_take(&axes_lock);
+    LKI_HOLD(&axes_lock);
     const int64_t at = place_of(&a);
-    lki_mutex_give(&axes_lock);
     if (at < 0) return LK_ENOMEM;
     *list = listed(0, HELD + at);
     return LK_OK;

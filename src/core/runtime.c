@@ -18,7 +18,7 @@ static _Thread_local lki_precision own_precision = LKI_PRECISIONS; /* that of th
 
 static _Thread_local lki_own_seed own_seed;
 
-LKI_TURN(list_lock);
+static lki_turn list_turn; /* to walk or change the list of runtimes */
 
 __attribute__((constructor)) static void make_crew(void) { lki_crew_init(&standard.crew); }
 
@@ -184,28 +184,28 @@ lki_precision lki_precision_own(void) { return own_precision; }
 
 static void leave_list(lk_runtime *r)
 {
-    lki_mutex_take(&list_lock);
+    lki_turn_take(&list_turn);
     if (r->next) r->next->previous = r->previous;
     if (r->previous) r->previous->next = r->next;
-    lki_mutex_give(&list_lock);
+    lki_turn_give(&list_turn);
 }
 
 static void join_list(lk_runtime *r)
 {
-    lki_mutex_take(&list_lock);
+    lki_turn_take(&list_turn);
     r->previous = &standard;
     r->next = standard.next;
     if (r->next) r->next->previous = r;
     standard.next = r;
-    lki_mutex_give(&list_lock);
+    lki_turn_give(&list_turn);
 }
 
 void lki_runtimes_rest(void)
 {
-    lki_mutex_take(&list_lock);
+    lki_turn_take(&list_turn);
     for (lk_runtime *r = &standard; r; r = r->next)
         lki_crew_end(&r->crew);
-    lki_mutex_give(&list_lock);
+    lki_turn_give(&list_turn);
 }
 
 static void destroy(void *object)
@@ -213,7 +213,6 @@ static void destroy(void *object)
     lk_runtime *r = object;
     leave_list(r);
     lki_crew_end(&r->crew);
-    lki_mutex_destroy(&r->crew.turn);
     lki_mutex_destroy(&r->crew.lock);
     lki_account_drop(r->account);
 }

@@ -54,9 +54,8 @@ static void let_go(cache_state *st)
 
 static void stop_writing(cache_node *n)
 {
-    lki_mutex_take(&n->lock);
+    LKI_HOLD(&n->lock);
     n->writing = false;
-    lki_mutex_give(&n->lock);
 }
 
 static void cache_stop(lki_cursor *c)
@@ -68,10 +67,8 @@ static void cache_stop(lki_cursor *c)
 
 static const store *kept_by(cache_node *n)
 {
-    lki_mutex_take(&n->lock);
-    const store *kept = n->kept;
-    lki_mutex_give(&n->lock);
-    return kept;
+    LKI_HOLD(&n->lock);
+    return n->kept;
 }
 
 /* In memory: what this cursor collected, or what is kept; NULL: neither. */
@@ -86,10 +83,9 @@ static const lki_elements *items_of(const lki_cursor *c)
 
 static bool may_write(cache_node *n)
 {
-    lki_mutex_take(&n->lock);
+    LKI_HOLD(&n->lock);
     const bool may = !n->writing;
     n->writing = true;
-    lki_mutex_give(&n->lock);
     return may;
 }
 

@@ -71,6 +71,7 @@ struct lki_rowset {
     lki_element *part;
     bool         stays;              /* its owner reads the rows repeatedly: a card may keep a copy (resident.h) */
     struct lki_residence *residence; /* those copies; or NULL */
+    lki_turn              turn;      /* to make copies, and rows that are missing there */
     const lki_column     *column;    /* MADE: the types and shapes of its rows; those of its home, whose make() makes the rows */
     lk_tensor            *item[];    /* PLAIN: references; with rows, the leading axis is the rows */
 };

@@ -41,9 +41,8 @@ LKI_MUTEX(turns); /* the links between turns and iterators */
 static void turn_destroy(void *object)
 {
     turn *t = object;
-    lki_mutex_take(&turns);
+    LKI_HOLD(&turns);
     if (t->iterator) t->iterator->turn = NULL;
-    lki_mutex_give(&turns);
 }
 
 static void end_turn(lk_iterator *it)

@@ -240,7 +240,7 @@ static void finish(crew *w, int at, lk_status status)
 {
     lki_error_record e;
     lki_error_take(&e);
-    lki_mutex_take(&w->lock);
+    LKI_HOLD(&w->lock);
     task *t = &w->ring[at];
     t->state = DONE;
     t->failed = status != LK_OK;
@@ -251,7 +251,6 @@ static void finish(crew *w, int at, lk_status status)
         w->error = e;
     }
     lki_condition_tell_all(&w->done);
-    lki_mutex_give(&w->lock);
 }
 
 static void *work(void *arg)
@@ -359,11 +358,10 @@ static void let_head_go(crew *w)
 {
     task *t = &w->ring[w->head];
     lki_elements_drop(t->count, t->in);
-    lki_mutex_take(&w->lock);
+    LKI_HOLD(&w->lock);
     w->head = (w->head + 1) % w->room;
     w->count--;
     w->begun--;
-    lki_mutex_give(&w->lock);
 }
 
 static lk_status map_in_parallel(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)

@@ -67,12 +67,10 @@ typedef struct prefetch_state { /* the consumer's own */
 
 static bool wait_for_room(line *w)
 {
-    lki_mutex_take(&w->lock);
+    LKI_HOLD(&w->lock);
     while (!w->stopping && w->queue.count >= w->room)
         lki_condition_wait(&w->emptied, &w->lock);
-    const bool go_on = !w->stopping;
-    lki_mutex_give(&w->lock);
-    return go_on;
+    return !w->stopping;
 }
 
 static lk_status make_one(line *w, lki_element *e, int64_t *got, int64_t *took)
@@ -90,13 +88,12 @@ static lk_status make_one(line *w, lki_element *e, int64_t *got, int64_t *took)
 /* The queue was made with enough room. */
 static void hand_on(line *w, lk_status status, const lki_element *e, int64_t got, int64_t took)
 {
-    lki_mutex_take(&w->lock);
+    LKI_HOLD(&w->lock);
     w->making += took;
     if (status != LK_OK) lki_error_take(&w->error);
     else if (got) w->queue.item[(w->queue.at + w->queue.count++) % w->room] = *e;
     w->over = status != LK_OK || !got;
     lki_condition_signal(&w->filled);
-    lki_mutex_give(&w->lock);
 }
 
 static void *read_ahead(void *arg)
@@ -158,7 +155,7 @@ static void line_join(prefetch_state *st)
 static lk_status take(line *w, lki_element *out, int64_t *got)
 {
     lk_status status = LK_OK;
-    lki_mutex_take(&w->lock);
+    LKI_HOLD(&w->lock);
     while (!w->queue.count && !w->over)
         lki_condition_wait(&w->filled, &w->lock);
     if (w->queue.count) {
@@ -171,7 +168,6 @@ static lk_status take(line *w, lki_element *out, int64_t *got)
         lki_error_put(&w->error);
         status = w->error.code;
     }
-    lki_mutex_give(&w->lock);
     return status;
 }
 
@@ -201,10 +197,9 @@ static lk_status make_alone(prefetch_state *st, lki_element *out, int64_t *got)
 
 static int64_t time_of_making(line *w)
 {
-    lki_mutex_take(&w->lock);
+    LKI_HOLD(&w->lock);
     const int64_t making = w->making;
     w->making = 0;
-    lki_mutex_give(&w->lock);
     return making;
 }
 

@@ -15,12 +15,10 @@ typedef struct lki_residence { /* of one set in one memory */
     bool                  refused;
     lki_buffer          **own;     /* of rows that are made: one for each column, references; NULL: twins of the set's tensors */
     uint8_t              *made;    /* atomic, per block: it is made */
-    int64_t               missing; /* blocks that are not made; atomic, changed with the lock held */
+    int64_t               missing; /* blocks that are not made; atomic, changed in the set's turn */
     int                   columns;
     void                 *first[]; /* of each column: where row 0 is */
 } lki_residence;
-
-LKI_TURN(makers); /* of residences and blocks */
 
 void lki_residence_free(lki_residence *r)
 {
@@ -83,7 +81,7 @@ static bool make_rooms(const lki_rowset *s, lki_device *d, lki_residence *r)
     return r->own && r->made;
 }
 
-/* With the lock held. NULL without memory for the answer itself. */
+/* In the set's turn. NULL without memory for the answer itself. */
 static lki_residence *residence_new(lki_rowset *s, lki_device *d)
 {
     lki_error_record before;
@@ -116,10 +114,10 @@ static lki_residence *residence_of(lki_rowset *s, lki_device *d)
     if (!s->stays || s->rows < 1) return NULL;
     lki_residence *r = find(s, d);
     if (!r) {
-        lki_mutex_take(&makers);
+        lki_turn_take(&s->turn);
         r = find(s, d);
         if (!r) r = residence_new(s, d);
-        lki_mutex_give(&makers);
+        lki_turn_give(&s->turn);
     }
     return r && !r->refused ? r : NULL;
 }
@@ -210,11 +208,11 @@ static bool are_made(lki_rowset *base, lki_device *d, lki_residence *r, int64_t 
     if (!wanted) return lk_clear_error(), false;
     bool made = true;
     if (mark_missing(r, base, n, e, wanted)) {
-        lki_mutex_take(&makers);
+        lki_turn_take(&base->turn);
         making        m = {base, d, r, wanted, blocks, 0, false};
         const int64_t count = mark_missing(r, base, n, e, (memset(wanted, 0, (size_t)blocks), wanted));
         made = !count || make_blocks(&m, count);
-        lki_mutex_give(&makers);
+        lki_turn_give(&base->turn);
     }
     lki_release(wanted);
     return made;

@@ -8,7 +8,8 @@
  *    that gives all 256 values to the bit, or by their table.
  * 2. Only sets that are kept (lki_rowset.stays) get a copy, and only if it takes at most a quarter of the memory that is free on
  *    the card at that time. A set that was refused stays refused. A copy is freed with its set.
- * 3. Rows that a home makes are made a block at a time, when the first row of the block is needed.
+ * 3. Rows that a home makes are made a block at a time, when the first row of the block is needed. One thread at a time makes the
+ *    copies of a set, and rows of them. Only threads that need rows of this set wait for it.
  * 4. A batch is made on a card only if it goes directly to its consumer: lki_cursor.device says so. */
 #ifndef LKI_DATA_RESIDENT_H
 #define LKI_DATA_RESIDENT_H

@@ -181,10 +181,9 @@ void lki_buffer_let_go(lki_buffer *b, const lki_device *device)
 
 void lki_buffer_renewed(lki_buffer *b, const lki_device *device)
 {
-    lki_mutex_take(&twins_lock);
+    LKI_HOLD(&twins_lock);
     lki_buffer *t = twin_of(b, device);
     if (t && t->held) t->old = false;
-    lki_mutex_give(&twins_lock);
 }
 
 static int64_t aged; /* atomic */
@@ -218,12 +217,11 @@ void lki_buffer_changed(lki_buffer *b)
 
 void lki_buffer_hand_over(lki_buffer *to, lki_buffer *from)
 {
-    lki_mutex_take(&twins_lock);
+    LKI_HOLD(&twins_lock);
     lki_buffer *taken = take_twins(from), **last = &to->twins;
     while (*last)
         last = &(*last)->twins;
     *last = taken;
-    lki_mutex_give(&twins_lock);
 }
 
 lk_status lki_buffer_write(lki_buffer *b, size_t at, const void *host, size_t bytes)

@@ -128,14 +128,13 @@ void lki_trace_go_on(void) { __atomic_store_n(&lki_tracing, 1, __ATOMIC_RELEASE)
 int64_t lki_trace_each(lki_span_fn *fn, void *user)
 {
     int64_t dropped = 0;
-    lki_mutex_take(&lock);
+    LKI_HOLD(&lock);
     for (const track *t = tracks; t; t = t->next) {
         if (t->round != rounds) continue;
         for (int i = 0; i < t->count; i++)
             fn(&t->item[i], t->number, t->name, user);
         dropped += t->dropped;
     }
-    lki_mutex_give(&lock);
     return dropped;
 }
 

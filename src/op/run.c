@@ -4,7 +4,6 @@
  * An op runs on this thread's device, an update on the device of its variables; operands in other memories are copied there. If a
  * device has no kernel, and for functions of the user, the op runs on the CPU. */
 #include "op/run.h"
-#include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "kernel/run.h"
@@ -140,14 +139,13 @@ static lk_status update_on(const lki_infer *f, lki_device *d, const lki_view *va
     return call_kernel(f, d, &a, NULL);
 }
 
-LKI_TURN(host_updates); /* replicas may write parts of one variable */
-
-/* For variables on a card that has no kernel, or in several memories: updates copies, which are written back. */
+/* For variables on a card that has no kernel, or in several memories: updates copies, which are written back. Replicas may write
+ * parts of one variable, so threads take turns. A variable's slots are written in its turn. */
 static lk_status update_on_host(const lki_infer *f)
 {
     lki_view  var[FEW] = {0};
     lk_status status = LK_OK;
-    lki_mutex_take(&host_updates);
+    lki_turn_take(&f->var[0]->turn);
     for (int i = 0; i < f->nvar && status == LK_OK; i++) {
         lki_buffer *b = f->var[i]->buffer;
         var[i] = (lki_view){lki_alloc(b->bytes), &f->var[i]->shape, f->var[i]->dtype};
@@ -158,7 +156,7 @@ static lk_status update_on_host(const lki_infer *f)
         if (status == LK_OK) status = lki_variable_fill(f->var[i], var[i].data);
         lki_release(var[i].data);
     }
-    lki_mutex_give(&host_updates);
+    lki_turn_give(&f->var[0]->turn);
     return status;
 }
 

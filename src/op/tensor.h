@@ -17,6 +17,7 @@
 #ifndef LKI_OP_TENSOR_H
 #define LKI_OP_TENSOR_H
 
+#include "core/lock.h"
 #include "core/object.h"
 #include "core/shape.h"
 #include "device/device.h"
@@ -99,6 +100,7 @@ struct lk_variable {
     bool               waits;      /* for its first value; atomic */
     lk_tensor         *readers;    /* tensors on the storage, returned by lk_read() and still referenced */
     struct lki_spread *spread;     /* how a strategy owns it (replica.h); NULL: an ordinary variable */
+    lki_turn           turn;       /* to update a copy of it on the host, and write that back (run.c) */
     void              *constraint; /* a reference to the constraint applied after each update; NULL: none */
     lk_tensor *(*constrain)(const void *constraint, lk_tensor *value);
 };

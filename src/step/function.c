@@ -35,7 +35,7 @@ typedef struct entry {
     uint64_t         used; /* when, in calls */
     lk_function_info info;
     int              users; /* the number of the last call that used it */
-    lki_mutex        turn;
+    lki_turn         turn;
 } entry;
 
 struct lk_function {
@@ -61,7 +61,6 @@ static entry *entry_new(signature *key, lki_plan *plan)
     e->plan = plan;
     if (plan) e->info = lki_plan_info(plan);
     e->users = 2; /* the cache and the caller */
-    lki_mutex_init(&e->turn);
     return e;
 }
 
@@ -69,7 +68,6 @@ static void entry_free(entry *e)
 {
     lki_release(e->key);
     lki_plan_free(e->plan);
-    lki_mutex_destroy(&e->turn);
     lki_release(e);
 }
 
@@ -307,13 +305,13 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     entry  *e = plan_for(f, in, items, lk_threads());
     lki_span_end(began, LKI_SPAN_PREPARE, "find the plan", -1);
     if (e && e->plan) {
-        lki_mutex_take(&e->turn);
+        lki_turn_take(&e->turn);
         e->plan->call = (int64_t)e->used;
     }
     began = lki_span_begin();
     lk_tuple out = !e ? poisoned() : e->plan ? replay(e->plan, in) : directly(f, given);
     lki_span_end(began, LKI_SPAN_STEP, "step", -1);
-    if (e && e->plan) lki_mutex_give(&e->turn);
+    if (e && e->plan) lki_turn_give(&e->turn);
     if (e) let_go(f, e);
     lki_drop(f);
     return out;
@@ -345,10 +343,9 @@ lk_function_info lk_function_inspect(const lk_function *function)
 {
     lk_function *f = (lk_function *)function; /* only its lock changes */
     if (!f) return (lk_function_info){0};
-    lki_mutex_take(&f->lock);
+    LKI_HOLD(&f->lock);
     lk_function_info info = f->last;
     info.traces = f->traces;
     info.plans = f->count;
-    lki_mutex_give(&f->lock);
     return info;
 }

@@ -38,13 +38,12 @@ LKI_MUTEX(lock);
 
 void lki_cpu_devices_raise(int wanted)
 {
-    lki_mutex_take(&lock);
+    LKI_HOLD(&lock);
     for (int i = count; i < wanted && i < LKI_MOST_CPU_DEVICES; i++) {
         snprintf(names[i], sizeof names[i], "CPU:%d", i);
         cpus[i] = (lki_device){.kind = LKI_DEVICE_CPU, .name = names[i], .ops = &ops, .memory = cpus};
         __atomic_store_n(&count, i + 1, __ATOMIC_RELEASE);
     }
-    lki_mutex_give(&lock);
 }
 
 void lki_cpu_devices_fix(void) { __atomic_store_n(&fixed, true, __ATOMIC_RELAXED); }

@@ -1,7 +1,8 @@
 /* Finding the backend, cards as devices, and their memory. */
 #include "device/gpu/gpu.h"
 #include "core/beside.h"
-#include "core/classes.h"
+#include "core/error.h"
+#include "core/freelist.h"
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -15,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEVICES = 256, SMALLEST = LKI_GPU_SMALLEST };
+enum { MOST_DEVICES = 256, SMALLEST = 256 };
+#define LARGEST ((size_t)1 << 46)
 enum { PEER_UNKNOWN, PEER_GOOD, PEER_BROKEN };
 
 typedef lki_gpu_state card;
@@ -45,42 +47,27 @@ LKI_MUTEX(losing);
 
 static void lose(card *c, const char *what, int code)
 {
-    lki_mutex_take(&losing);
-    if (!c->lost) {
-        c->lost_code = code;
-        snprintf(c->lost_at, sizeof c->lost_at, "%s", what);
-        __atomic_store_n(&c->lost, true, __ATOMIC_RELEASE);
-    }
-    lki_mutex_give(&losing);
+    LKI_HOLD(&losing);
+    if (c->lost) return;
+    c->lost_code = code;
+    snprintf(c->lost_at, sizeof c->lost_at, "%s", what);
+    __atomic_store_n(&c->lost, true, __ATOMIC_RELEASE);
 }
 
 static bool is_lost(const card *c) { return __atomic_load_n(&c->lost, __ATOMIC_ACQUIRE); }
 
 /* Work runs after the call that submitted it, so the call that sees an error need not be the one that caused it. */
-static void lost_words(const lki_device *d, char text[LKI_GPU_WORDS])
-{
-    const card            *c = card_of(d);
-    const lki_gpu_backend *b = c->line.backend;
-    snprintf(text, LKI_GPU_WORDS,
-             "%s (%s): %s: %s (%s), here or in work given to the card before; the card is lost to this process, which must be "
-             "restarted to use it again",
-             d->name, c->what.name, c->lost_at, b->text(c->lost_code), b->lost(c->lost_code));
-}
-
-static lk_status tell_lost(const lki_device *d)
-{
-    char text[LKI_GPU_WORDS];
-    lost_words(d, text);
-    return lki_fail(LK_EDEVICE, "%s", text);
-}
-
 void lki_gpu_words(const lki_device *d, const char *what, int code, char text[LKI_GPU_WORDS])
 {
     card                  *c = card_of(d);
     const lki_gpu_backend *b = c->line.backend;
     if (b->lost(code)) lose(c, what, code);
-    if (is_lost(c)) lost_words(d, text);
-    else snprintf(text, LKI_GPU_WORDS, "%s: %s: %s (%s error %d)", d->name, what, b->text(code), b->name, code);
+    if (!is_lost(c)) snprintf(text, LKI_GPU_WORDS, "%s: %s: %s (%s error %d)", d->name, what, b->text(code), b->name, code);
+    else
+        snprintf(text, LKI_GPU_WORDS,
+                 "%s (%s): %s: %s (%s), here or in work given to the card before; the card is lost to this process, which must be "
+                 "restarted to use it again",
+                 d->name, c->what.name, c->lost_at, b->text(c->lost_code), b->lost(c->lost_code));
 }
 
 lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
@@ -93,75 +80,85 @@ lk_status lki_gpu_check(const lki_device *d, const char *what, int code)
 
 /* ---- memory ---- */
 
-/* From SMALLEST on, in four classes per power of two. */
-static int class_of(size_t bytes, size_t *size)
-{
-    const size_t unit = SMALLEST / 4;
-    size_t       units = bytes <= SMALLEST ? 4 : bytes / unit + (bytes % unit > 0);
-    const int class = lki_class_of(units, &units);
-    *size = lki_bytes_of((int64_t)units, unit);
-    return class;
-}
+static bool is_open(const card *c) { return __atomic_load_n(&c->open, __ATOMIC_ACQUIRE); }
 
-/* With the lock held. */
-static lk_status make_tables(card *c)
+/* In the turn. */
+static lk_status open_card(const lki_device *d, card *c)
 {
-    if (!c->free) c->free = lki_zalloc_array(LKI_GPU_CLASSES, sizeof *c->free);
     if (!c->job) c->job = lki_zalloc_array(LKI_GPU_UNSETTLED, sizeof *c->job);
-    return c->free && c->job ? LK_OK : LK_ENOMEM;
+    if (!c->job) return LK_ENOMEM;
+    LKI_TRY(lki_gpu_check(d, "the card cannot be opened", c->line.backend->open(c->line.card, &c->line.stream)));
+    __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&in_use, true, __ATOMIC_RELAXED);
+    return LK_OK;
 }
 
 lk_status lki_gpu_open(lki_device *d)
 {
     card *c = card_of(d);
-    int   code = 0;
-    if (is_lost(c)) return tell_lost(d);
-    if (__atomic_load_n(&c->open, __ATOMIC_ACQUIRE)) return LK_OK;
-    lki_mutex_take(&c->lock);
-    const lk_status status = make_tables(c);
-    if (status == LK_OK && !c->open) code = c->line.backend->open(c->line.card, &c->line.stream);
-    if (status == LK_OK && !code) __atomic_store_n(&c->open, true, __ATOMIC_RELEASE);
-    lki_mutex_give(&c->lock);
-    LKI_TRY(status);
-    if (!code) __atomic_store_n(&in_use, true, __ATOMIC_RELAXED);
-    return lki_gpu_check(d, "the card cannot be opened", code);
+    if (is_lost(c)) return lki_gpu_check(d, c->lost_at, c->lost_code);
+    if (is_open(c)) return LK_OK;
+    lki_turn_take(&c->turn);
+    const lk_status status = is_open(c) ? LK_OK : open_card(d, c);
+    lki_turn_give(&c->turn);
+    return status;
 }
 
-/* With the lock held: release kept blocks to the card, so that a block of another size may fit. */
-static void trim(card *c)
+/* The host cannot write to a block, so this stands in the lists for it. Each block has one; those of blocks in use are spare. */
+typedef struct token {
+    lki_free_block block;
+    void          *mem;
+} token;
+
+static void return_block(lki_free_block *b, void *of)
 {
-    c->line.backend->sync(c->line.card, c->line.stream);
-    for (int k = 0; k < LKI_GPU_CLASSES; k++)
-        while (c->free[k].count > 0)
-            c->line.backend->release(c->line.card, c->free[k].block[--c->free[k].count]);
-    c->kept = 0;
+    const card *c = of;
+    c->line.backend->release(c->line.card, ((token *)b)->mem);
+    lki_release(b);
 }
 
-/* With the lock held, after trim(): free the tables that are made at need; the next use makes them again. No error can be lost:
- * plans and tensors of the remaining work are gone. */
-static void clear_tables(card *c)
+/* In the turn: return kept blocks to the card, after the work that was given before they were freed. */
+static int64_t trim(card *c)
+{
+    LKI_SCOPE_ERRORS;
+    lki_mutex_take(&c->lock);
+    const lki_free_lists kept = c->kept;
+    c->kept = (lki_free_lists){0};
+    lki_mutex_give(&c->lock);
+    lki_gpu_wait_for_bond(c);
+    lk_clear_error(); /* the owner of the failed work reports it */
+    c->line.backend->sync(c->line.card, c->line.stream);
+    lki_free_lists_empty(&kept, return_block, c);
+    return kept.bytes;
+}
+
+/* After trim(): if no block is in use, release the words of works; the next use makes them again. No error can be lost: plans and
+ * tensors of the remaining work are gone. */
+static void release_words(card *c)
 {
     const lki_gpu_backend *b = c->line.backend;
-    if (c->stop) b->release(c->line.card, c->stop);
-    if (c->slot) b->release_host(c->slot);
-    c->stop = c->slot = NULL;
-    __atomic_store_n(&c->done, c->given, __ATOMIC_RELEASE);
-    for (int k = 0; k < LKI_GPU_CLASSES; k++) {
-        lki_release(c->free[k].block);
-        c->free[k] = (lki_gpu_kept){0};
+    int                   *stop = NULL, *slot = NULL;
+    lki_mutex_take(&c->lock);
+    if (!c->used && !c->bad) {
+        stop = c->stop;
+        slot = c->slot;
+        c->stop = c->slot = NULL;
+        __atomic_store_n(&c->done, c->given, __ATOMIC_RELEASE);
     }
+    lki_mutex_give(&c->lock);
+    if (stop) b->release(c->line.card, stop);
+    if (slot) b->release_host(slot);
 }
 
 int64_t lki_gpu_trim(bool all)
 {
     int64_t bytes = 0;
     for (card *c = cards; c < cards + card_count; c++) {
-        if (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE) || is_lost(c)) continue;
-        lki_mutex_take(&c->lock);
-        bytes += (int64_t)c->kept;
-        trim(c);
-        if (all && !c->used && !c->bad) clear_tables(c);
-        lki_mutex_give(&c->lock);
+        if (!is_open(c) || is_lost(c)) continue;
+        lki_turn_take(&c->turn);
+        bytes += trim(c);
+        if (all) release_words(c);
+        lki_turn_give(&c->turn);
     }
     return bytes;
 }
@@ -171,6 +168,7 @@ static lk_status no_room(const lki_device *d, size_t bytes, int code)
 {
     const lki_gpu_backend *b = card_of(d)->line.backend;
     const lki_gpu_memory   m = lki_gpu_memory_of((lki_device *)d);
+    if (code && b->lost(code)) return lki_gpu_check(d, "an allocation", code);
     if (m.limit && !code)
         return lki_fail(LK_ENOMEM,
                         "%s: out of memory: no room for %zu bytes: its limit is %zu and %zu are in use; a smaller batch needs "
@@ -182,58 +180,79 @@ static lk_status no_room(const lki_device *d, size_t bytes, int code)
                     d->name, bytes, m.used, m.available, card_of(d)->what.name, code ? ": " : "", code ? b->text(code) : "");
 }
 
+static void count_used(logical *l, int64_t bytes)
+{
+    l->used += (size_t)bytes;
+    card_of(&l->device)->used += (size_t)bytes;
+}
+
+static void add_spare(card *c, token *t)
+{
+    t->block.next = c->spare;
+    c->spare = &t->block;
+}
+
+/* False: the limit does not allow it. Else the bytes are counted as used; *mem: a kept block, or NULL. */
+static bool take_kept(logical *l, const lki_free_block *want, void **mem)
+{
+    card *c = card_of(&l->device);
+    LKI_HOLD(&c->lock);
+    if (l->limit && l->used + want->size > l->limit) return false;
+    token *t = (token *)lki_free_lists_take(&c->kept, want->size_class);
+    *mem = t ? t->mem : NULL;
+    if (t) add_spare(c, t);
+    count_used(l, (int64_t)want->size);
+    return true;
+}
+
+/* If there is no room, kept blocks are returned to the card first. A thread that waits for its turn finds what others returned. */
+static int ask_card(card *c, size_t size, void **mem)
+{
+    const lki_gpu_backend *b = c->line.backend;
+    int                    code = b->alloc(c->line.card, size, mem);
+    if (!code || b->lost(code)) return code;
+    lki_turn_take(&c->turn);
+    trim(c);
+    code = b->alloc(c->line.card, size, mem);
+    lki_turn_give(&c->turn);
+    return code;
+}
+
+/* A new block, whose bytes are counted as used already. */
+static void *new_block(logical *l, size_t size, size_t bytes)
+{
+    card     *c = card_of(&l->device);
+    token    *t = lki_alloc(sizeof *t);
+    void     *mem = NULL;
+    const int code = t ? ask_card(c, size, &mem) : 0;
+    lki_mutex_take(&c->lock);
+    if (t && !code) add_spare(c, t);
+    else count_used(l, -(int64_t)size);
+    lki_mutex_give(&c->lock);
+    if (t && !code) return mem;
+    if (code) no_room(&l->device, bytes, code);
+    lki_release(t);
+    return NULL;
+}
+
 static void *gpu_alloc(lki_device *d, size_t bytes)
 {
-    logical *l = (logical *)d;
-    card    *c = card_of(d);
-    void    *mem = NULL;
-    size_t   size;
-    int class = class_of(bytes, &size), code = 0;
+    const lki_free_block want = lki_free_block_for(bytes, SMALLEST, LARGEST);
+    void                *mem;
     if (lki_gpu_open(d) != LK_OK) return NULL;
-    if (class >= LKI_GPU_CLASSES) return no_room(d, bytes, 0), NULL;
-    lki_mutex_take(&c->lock);
-    bool allowed = !l->limit || l->used + size <= l->limit;
-    if (allowed && c->free[class].count) {
-        mem = c->free[class].block[--c->free[class].count];
-        c->kept -= size;
-    } else if (allowed) {
-        code = c->line.backend->alloc(c->line.card, size, &mem);
-        if (code && c->kept) {
-            trim(c);
-            code = c->line.backend->alloc(c->line.card, size, &mem);
-        }
-        if (code) mem = NULL;
-    }
-    if (mem) {
-        l->used += size;
-        c->used += size;
-    }
-    lki_mutex_give(&c->lock);
-    if (!mem && code && c->line.backend->lost(code)) lki_gpu_check(d, "an allocation", code);
-    else if (!mem) no_room(d, bytes, code);
-    return mem;
+    if (want.size_class == LKI_NO_CLASS || !take_kept((logical *)d, &want, &mem)) return no_room(d, bytes, 0), NULL;
+    return mem ? mem : new_block((logical *)d, want.size, bytes);
 }
 
 static void gpu_release(lki_device *d, void *mem, size_t bytes)
 {
-    card  *c = card_of(d);
-    size_t size;
-    int class = class_of(bytes, &size);
-    lki_error_record before;
-    lki_error_take(&before);
-    lki_mutex_take(&c->lock);
-    lki_gpu_kept *k = &c->free[class];
-    ((logical *)d)->used -= size;
-    c->used -= size;
-    if (lki_grow((void **)&k->block, &k->capacity, k->count + 1, sizeof *k->block)) {
-        k->block[k->count++] = mem;
-        c->kept += size;
-    } else {
-        c->line.backend->release(c->line.card, mem); /* the list could not grow */
-    }
-    lki_mutex_give(&c->lock);
-    lk_clear_error(); /* the error of the list */
-    if (before.code != LK_OK) lki_error_put(&before);
+    card *c = card_of(d);
+    LKI_HOLD(&c->lock);
+    token *t = (token *)c->spare;
+    c->spare = t->block.next;
+    *t = (token){lki_free_block_for(bytes, SMALLEST, LARGEST), mem};
+    count_used((logical *)d, -(int64_t)t->block.size);
+    lki_free_lists_put(&c->kept, &t->block, SIZE_MAX);
 }
 
 lki_gpu_memory lki_gpu_memory_of(lki_device *d)
@@ -242,10 +261,9 @@ lki_gpu_memory lki_gpu_memory_of(lki_device *d)
     lki_gpu_memory m = {.limit = ((logical *)d)->limit};
     if (lki_gpu_open(d) != LK_OK) return m;
     c->line.backend->available(c->line.card, &m.available);
-    lki_mutex_take(&c->lock);
+    LKI_HOLD(&c->lock);
     m.used = m.limit ? ((logical *)d)->used : c->used;
-    m.kept = c->kept;
-    lki_mutex_give(&c->lock);
+    m.kept = (size_t)c->kept.bytes;
     return m;
 }
 
@@ -267,7 +285,7 @@ static lk_status gpu_read(lki_device *d, void *host, const void *src, size_t byt
 {
     const lki_gpu_line *l = &card_of(d)->line;
     const int64_t       given = lki_gpu_given(d);
-    LKI_TRY(lki_gpu_wait_for_bond(d));
+    LKI_TRY(lki_gpu_wait_for_bond(card_of(d)));
     LKI_TRY(
         lki_gpu_check(d, "a copy from the card failed, or work before it", l->backend->read(l->card, l->stream, host, src, bytes)));
     lki_gpu_done(d, given);
@@ -294,20 +312,19 @@ static int try_peer(const lki_gpu_line *to, const lki_gpu_line *from, bool *good
     return code;
 }
 
-LKI_TURN(trying_peers);
-
 static bool peer_works(lki_device *d, lki_device *from)
 {
     unsigned char *state = &card_of(d)->peer[card_of(from)->line.card];
     if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_UNKNOWN) {
-        lki_mutex_take(&trying_peers);
-        bool good = *state == PEER_GOOD;
-        int  code = *state == PEER_UNKNOWN ? try_peer(&card_of(d)->line, &card_of(from)->line, &good) : 0;
-        if (*state == PEER_UNKNOWN && !good)
+        lki_turn_take(&card_of(d)->turn);
+        bool       good = true;
+        const bool unknown = *state == PEER_UNKNOWN;
+        const int  code = unknown ? try_peer(&card_of(d)->line, &card_of(from)->line, &good) : 0;
+        if (unknown) __atomic_store_n(state, good ? PEER_GOOD : PEER_BROKEN, __ATOMIC_RELEASE);
+        lki_turn_give(&card_of(d)->turn);
+        if (!good)
             lki_warn("copies from %s to %s %s; they go through the host instead", from->name, d->name,
                      code ? card_of(d)->line.backend->text(code) : "do not carry what they should");
-        __atomic_store_n(state, good ? PEER_GOOD : PEER_BROKEN, __ATOMIC_RELEASE);
-        lki_mutex_give(&trying_peers);
     }
     return __atomic_load_n(state, __ATOMIC_ACQUIRE) == PEER_GOOD;
 }
@@ -325,7 +342,7 @@ static lk_status check_peer(lki_device *d, lki_device *from, int code)
 static lk_status gpu_peer(lki_device *d, void *dst, lki_device *from, const void *src, size_t bytes)
 {
     const lki_gpu_line *l = &card_of(d)->line, *f = &card_of(from)->line;
-    LKI_TRY(lki_gpu_wait_for_bond(from));
+    LKI_TRY(lki_gpu_wait_for_bond(card_of(from)));
     if (peer_works(d, from)) return check_peer(d, from, l->backend->peer(l->card, l->stream, dst, f->card, f->stream, src, bytes));
     void *host = lki_alloc(bytes);
     if (!host) return LK_ENOMEM;
@@ -346,10 +363,8 @@ static size_t gpu_room(lki_device *d)
 
 static lk_status gpu_limit(lki_device *d, size_t bytes)
 {
-    card *c = card_of(d);
-    lki_mutex_take(&c->lock);
+    LKI_HOLD(&card_of(d)->lock);
     ((logical *)d)->limit = bytes;
-    lki_mutex_give(&c->lock);
     return LK_OK;
 }
 
@@ -457,17 +472,8 @@ int lki_gpu_devices(void)
     return __atomic_load_n(&gpu_count, __ATOMIC_ACQUIRE);
 }
 
-int lki_gpu_cards(void)
-{
-    ready();
-    return card_count;
-}
-
-const char *lki_gpu_why(void)
-{
-    ready();
-    return why;
-}
+int         lki_gpu_cards(void) { return ready(), card_count; }
+const char *lki_gpu_why(void) { return ready(), why; }
 
 lki_device *lki_device_gpu_at(int index) { return index >= 0 && index < lki_gpu_devices() ? &gpus[index].device : NULL; }
 
@@ -478,9 +484,8 @@ lk_status lki_gpu_split(int per_card, size_t limit)
         return lki_fail(LK_ESTATE, "GPUs cannot be cut into logical ones once one of them is in use");
     if (per_card < 1 || per_card > MOST_DEVICES)
         return lki_fail(LK_EINVAL, "%d logical GPUs on a card; 1 to %d are possible", per_card, MOST_DEVICES);
-    lki_mutex_take(&split_lock);
+    LKI_HOLD(&split_lock);
     make_logical(per_card, limit);
-    lki_mutex_give(&split_lock);
     return LK_OK;
 }
 

@@ -1,30 +1,36 @@
-/* A card as gpu.c and work.c know it. */
+/* A card as gpu.c and work.c know it.
+ *
+ * Invariants
+ *  1. `lock` guards the lists of blocks and the numbers of works. No function of the backend is called while it is held: most of
+ *     them may wait for the card.
+ *  2. What waits for the card, and is done once or by one thread at a time, has the card's turn: opening it, trying copies from
+ *     another card, making the words of works, and returning blocks to it. Other threads may allocate from the lists meanwhile.
+ *  3. Blocks that are being returned are in no list. A thread that finds no room on the card takes the turn and asks again. */
 #ifndef LKI_DEVICE_GPU_INSIDE_H
 #define LKI_DEVICE_GPU_INSIDE_H
 
+#include "core/freelist.h"
 #include "core/lock.h"
 #include "device/gpu/gpu.h"
 #include "device/gpu/links.h"
 
-enum { LKI_GPU_CLASSES = 256, LKI_GPU_SMALLEST = 256, LKI_GPU_UNSETTLED = 1024 };
-
-typedef struct lki_gpu_kept { /* freed blocks of one size class */
-    void **block;
-    int    count, capacity;
-} lki_gpu_kept;
+enum { LKI_GPU_UNSETTLED = 1024 };
 
 typedef struct lki_gpu_state {
-    lki_gpu_line  line;
-    lki_gpu_card  what;
-    lki_mutex     lock; /* for opening, memory and work */
-    bool          open;
-    lki_gpu_kept *free; /* LKI_GPU_CLASSES lists, made when the card is opened */
-    size_t        used, kept;
+    lki_gpu_line line;
+    lki_gpu_card what;
+    lki_turn     turn;
+    bool         open; /* atomic */
+
+    lki_mutex       lock; /* for what follows, as far as it is not atomic */
+    lki_free_lists  kept;
+    lki_free_block *spare; /* as many as there are blocks in use (gpu.c) */
+    size_t          used;
 
     /* Work (work.c). */
-    int         *stop;        /* in the card's memory; made at first use */
+    int         *stop;        /* atomic; in the card's memory; made at first use */
     int         *slot;        /* LKI_GPU_UNSETTLED words that the host and the card can both access; made at first use */
-    lki_gpu_job *job;         /* the owner of each work, indexed like the slots; made at first use */
+    lki_gpu_job *job;         /* the owner of each work, indexed like the slots; made when the card is opened */
     int64_t      given, done; /* atomic: the last number, and the last one that is known to be done */
     int64_t      bad;         /* the first work that met an error that has not been reported; 0: none */
     int          code;        /* that error */
@@ -43,7 +49,7 @@ lki_gpu_state               *lki_gpu_state_at(int i); /* NULL: there are fewer c
 lk_status lki_gpu_open(lki_device *d);
 
 /* Call this before waiting for a card that receives bytes from others: the wait ends if one of them fails. */
-lk_status lki_gpu_wait_for_bond(lki_device *d);
+lk_status lki_gpu_wait_for_bond(lki_gpu_state *c);
 
 int64_t   lki_gpu_given(lki_device *d);
 bool      lki_gpu_pending(lki_device *d, int64_t work);
