@@ -83,12 +83,6 @@ lk_status lki_thread_start(const char *call, void *(*fn)(void *), void *arg, lki
 
 bool lki_thread_is_here(const lki_thread *t) { return t->process == lki_process(); }
 
-lk_status lki_thread_check(const char *call, const lki_thread *t)
-{
-    if (lki_thread_is_here(t)) return LK_OK;
-    return lki_fail(LK_ESTATE, "%s: its threads are those of the process this one was forked from; make a new iterator here", call);
-}
-
 void lki_thread_join(const lki_thread *t)
 {
     if (lki_thread_is_here(t)) pthread_join(t->id, NULL);

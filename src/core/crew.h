@@ -38,10 +38,6 @@ lk_status lki_thread_start(const char *call, void *(*fn)(void *), void *arg, lki
 void      lki_thread_join(const lki_thread *t);
 bool      lki_thread_is_here(const lki_thread *t); /* false: it is a thread of this process's parent */
 
-/* May this thread wait for what the other thread makes? LK_ESTATE and an error that begins with `call` in a forked child, where
- * that thread does not exist. */
-lk_status lki_thread_check(const char *call, const lki_thread *t);
-
 /* ---- workers ---- */
 
 typedef struct lki_worker lki_worker;

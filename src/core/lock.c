@@ -81,9 +81,16 @@ void lki_condition_destroy(lki_condition *c)
     if (c->process == lki_process()) pthread_cond_destroy(&c->cond);
 }
 
-void lki_condition_wait(lki_condition *c, lki_mutex *m) { pthread_cond_wait(&c->cond, &m->lock); }
-void lki_condition_signal(lki_condition *c) { pthread_cond_signal(&c->cond); }
-void lki_condition_tell_all(lki_condition *c) { pthread_cond_broadcast(&c->cond); }
+/* With glibc, waking the threads of a condition waits until all that were woken earlier have left. Those of the parent never do. */
+static pthread_cond_t *of_this_process(lki_condition *c)
+{
+    if (c->process != lki_process()) lki_condition_init(c);
+    return &c->cond;
+}
+
+void lki_condition_wait(lki_condition *c, lki_mutex *m) { pthread_cond_wait(of_this_process(c), &m->lock); }
+void lki_condition_signal(lki_condition *c) { pthread_cond_signal(of_this_process(c)); }
+void lki_condition_tell_all(lki_condition *c) { pthread_cond_broadcast(of_this_process(c)); }
 
 /* ---- fork ------------------------------------------------------------------------------------------------------------------ */
 

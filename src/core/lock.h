@@ -58,7 +58,8 @@ void lki_turn_give(lki_turn *t);
 /* A number that is different in a forked child. It identifies what threads of the parent were part of. */
 unsigned lki_process(void);
 
-/* A condition, used with a mutex of an object. A child may destroy one that threads of its parent wait for. */
+/* A condition, used with a mutex of an object. Threads that wait, signal or tell all hold the mutex. In a child no thread waits for
+ * it: those of the parent do not exist there, and the system's condition, which still counts them, is replaced. */
 typedef struct lki_condition {
     pthread_cond_t cond;
     unsigned       process;

@@ -91,6 +91,26 @@ void lki_pipeline_close(lki_pipeline *p, lki_cursor *root)
     p->count = p->capacity = 0;
 }
 
+/* ---- threads ---- */
+
+lk_status lki_cursor_start(lki_cursor *c, void *(*fn)(void *), void *arg, lki_thread *out)
+{
+    __atomic_store_n(&c->pipeline->threads_of, lki_process() + 1, __ATOMIC_RELAXED);
+    return lki_thread_start(c->dataset->ops->name, fn, arg, out);
+}
+
+bool lki_pipeline_is_here(const lki_pipeline *p)
+{
+    const unsigned process = __atomic_load_n(&p->threads_of, __ATOMIC_RELAXED);
+    return !process || process == lki_process() + 1;
+}
+
+lk_status lki_pipeline_check(const char *call, const lki_pipeline *p)
+{
+    if (lki_pipeline_is_here(p)) return LK_OK;
+    return lki_fail(LK_ESTATE, "%s: its threads are those of the process this one was forked from; make a new iterator here", call);
+}
+
 /* ---- reading ---- */
 
 void lki_cursor_stop(lki_cursor *c)

@@ -237,6 +237,7 @@ struct lki_pipeline {
     int          hint_workers, hint_worker; /* shards marked with LK_SHARD_HINTED */
     int          shuffles;                  /* numbered so far */
     lki_device  *device;                    /* the card on which the consumer computes; NULL: the host */
+    unsigned     threads_of;                /* atomic: one more than the number of the process with its threads; 0: it has none */
     int          count, capacity;
     lki_cursor **cursor; /* by position: inputs first. Cursors that interleave opens later are not in it */
 };
@@ -273,6 +274,12 @@ bool      lki_cursor_same(lki_cursor *c); /* `still` of nodes that depend only o
 
 lk_status lki_pipeline_open(lki_pipeline *p, lk_dataset *root, lki_cursor **out);
 void      lki_pipeline_close(lki_pipeline *p, lki_cursor *root);
+
+/* Start a thread of a pipeline. After a fork() the threads do not exist in the child, and what they were working on may be in any
+ * state: there a pipeline that ever had threads is neither used nor closed. LK_ESTATE and an error that begins with `call`. */
+lk_status lki_cursor_start(lki_cursor *c, void *(*fn)(void *), void *arg, lki_thread *out);
+bool      lki_pipeline_is_here(const lki_pipeline *p);
+lk_status lki_pipeline_check(const char *call, const lki_pipeline *p);
 
 /* ---- from one folder to another ---- */
 

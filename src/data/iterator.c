@@ -73,7 +73,7 @@ static void iterator_destroy(void *object)
 {
     lk_iterator *it = object;
     end_turn(it);
-    lki_pipeline_close(&it->pipeline, it->cursor);
+    if (lki_pipeline_is_here(&it->pipeline)) lki_pipeline_close(&it->pipeline, it->cursor);
     lki_drop(it->dataset);
 }
 
@@ -172,7 +172,7 @@ int lk_next(lk_iterator *it, lk_tuple *element)
                         : it     ? "not an iterator"
                                  : "the iterator is NULL"),
                0;
-    if (may_iterate("lk_next") != LK_OK) return 0;
+    if (may_iterate("lk_next") != LK_OK || lki_pipeline_check("lk_next", &it->pipeline) != LK_OK) return 0;
     end_turn(it);
     if (it->failed) return lki_error_put(&it->error), 0;
     int64_t began = lki_span_begin();
@@ -259,6 +259,7 @@ lk_status lk_iterator_save(lk_iterator *it, void **bytes, size_t *size)
     if (!is_iterator(it) || !bytes || !size)
         return lki_fail(LK_EINVAL, "lk_iterator_save: %s",
                         it ? "no place for the bytes, or not an iterator" : "the iterator is NULL");
+    LKI_TRY(lki_pipeline_check("lk_iterator_save", &it->pipeline));
     if (it->failed) return lki_error_put(&it->error), it->error.code;
     lk_status status = it->cursor->begun ? LK_OK : lki_cursor_begin(it->cursor, 0); /* so that a cache knows what it will serve */
     if (status == LK_OK) status = lki_save_pipeline(&it->pipeline, it->cursor, &out);
@@ -273,6 +274,7 @@ lk_status lk_iterator_restore(lk_iterator *it, const void *bytes, size_t size)
     if (!is_iterator(it) || (!bytes && size))
         return lki_fail(LK_EINVAL, "lk_iterator_restore: %s", it ? "no bytes, or not an iterator" : "the iterator is NULL");
     LKI_TRY(may_iterate("lk_iterator_restore"));
+    LKI_TRY(lki_pipeline_check("lk_iterator_restore", &it->pipeline));
     end_turn(it);
     it->failed = false;
     const lk_status status = lki_load_pipeline(&it->pipeline, it->cursor, bytes, size);

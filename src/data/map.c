@@ -287,7 +287,7 @@ static lk_status crew_start(lki_cursor *c)
     w->thread = lki_alloc_array(n->parallel, sizeof *w->thread);
     if (!w->ring || !w->thread) return LK_ENOMEM;
     for (; w->threads < n->parallel; w->threads++)
-        LKI_TRY(lki_thread_start(n->base.ops->name, work, w, &w->thread[w->threads]));
+        LKI_TRY(lki_cursor_start(c, work, w, &w->thread[w->threads]));
     return LK_OK;
 }
 
@@ -368,7 +368,6 @@ static lk_status map_in_parallel(lki_cursor *c, int64_t want, lki_element *out, 
 {
     map_state *st = c->state;
     if (!st->crew) LKI_TRY(crew_start(c));
-    LKI_TRY(lki_thread_check(c->dataset->ops->name, &st->crew->thread[0]));
     for (crew *w = st->crew; *got < want;) {
         LKI_TRY(refill(c));
         if (!w->count) break;

@@ -135,7 +135,7 @@ static lk_status line_start(lki_cursor *c)
     if (!st->line) LKI_TRY(line_new(c));
     if (st->alone || st->line->over) return LK_OK;
     st->line->stopping = false;
-    LKI_TRY(lki_thread_start(c->dataset->ops->name, read_ahead, st->line, &st->thread));
+    LKI_TRY(lki_cursor_start(c, read_ahead, st->line, &st->thread));
     st->running = true;
     return LK_OK;
 }
@@ -244,7 +244,6 @@ static lk_status next_one(lki_cursor *c, lki_element *out, int64_t *got)
 {
     prefetch_state *st = c->state;
     LKI_TRY(line_start(c));
-    if (st->running) LKI_TRY(lki_thread_check(c->dataset->ops->name, &st->thread));
     return st->alone ? make_alone(st, out, got) : take(st->line, out, got);
 }
 

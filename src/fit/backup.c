@@ -91,6 +91,10 @@ static void join(backup *b)
     if (!b->running) return;
     lki_thread_join(&b->writer);
     b->running = false;
+    if (!lki_thread_is_here(&b->writer)) { /* the parent has the writer; its result is not known here */
+        b->kept = false;
+        return;
+    }
     if (b->error.code == LK_OK) {
         b->told[0] = 0;
         return;

@@ -216,30 +216,117 @@ TEST(a_forked_child_makes_its_own_team)
     check_roll(3);
 }
 
-static void *keep_allocating(void *stop)
+enum { BLOCK = 100, STARTS, GOES, STOPS };
+
+/* Of the library only: a sanitizer's malloc has locks that fork() does not know. */
+static void *keep_allocating(void *at)
 {
-    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
-        lki_release(lki_alloc(100));
+    int *state = at;
+    __atomic_store_n(state, GOES, __ATOMIC_RELEASE);
+    while (__atomic_load_n(state, __ATOMIC_RELAXED) != STOPS)
+        lki_release(lki_alloc(BLOCK));
     return NULL;
+}
+
+/* Two blocks in the library's list: none of the two threads asks the system for one. */
+static void keep_two_blocks(void)
+{
+    void *a = lki_alloc(BLOCK), *b = lki_alloc(BLOCK);
+    lki_release(a);
+    lki_release(b);
 }
 
 TEST(locks_held_elsewhere_do_not_bind_a_child)
 {
-    int       stop = 0;
+    int       state = STARTS;
     pthread_t busy;
-    assert_int_equal(pthread_create(&busy, NULL, keep_allocating, &stop), 0);
+    keep_two_blocks();
+    assert_int_equal(pthread_create(&busy, NULL, keep_allocating, &state), 0);
+    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == STARTS)
+        sched_yield();
     for (int i = 0; i < 50; i++) {
         pid_t child = fork();
         if (child == 0) {
             alarm(20);
-            void *mem = lki_alloc(100);
+            void *mem = lki_alloc(BLOCK);
             lki_release(mem);
             _exit(mem == NULL);
         }
         assert_int_equal(child_result(child), 0);
     }
-    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&state, STOPS, __ATOMIC_RELAXED);
     pthread_join(busy, NULL);
+}
+
+enum { ROUNDS = 3 };
+
+typedef struct post {
+    lki_mutex     lock;
+    lki_condition told;
+    int           waits, round; /* how often a thread began to wait */
+} post;
+
+static void *wait_at(void *arg)
+{
+    post *p = arg;
+    lki_mutex_take(&p->lock);
+    for (int i = 0; i < ROUNDS; i++) {
+        const int now = p->round;
+        p->waits++;
+        while (p->round == now)
+            lki_condition_wait(&p->told, &p->lock);
+    }
+    lki_mutex_give(&p->lock);
+    return NULL;
+}
+
+static void wait_until_waits(post *p, int wanted)
+{
+    for (int now = 0; now < wanted; sched_yield()) {
+        lki_mutex_take(&p->lock);
+        now = p->waits;
+        lki_mutex_give(&p->lock);
+    }
+}
+
+/* Wake the thread each time it waits, beginning with this one. */
+static void wake_it(post *p, pthread_t thread, int waits)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        wait_until_waits(p, waits + i);
+        lki_mutex_take(&p->lock);
+        p->round++;
+        lki_condition_tell_all(&p->told);
+        lki_mutex_give(&p->lock);
+    }
+    pthread_join(thread, NULL);
+}
+
+static int use_post(post *p)
+{
+    pthread_t thread;
+    alarm(20);
+    pthread_create(&thread, NULL, wait_at, p);
+    wake_it(p, thread, 2); /* the first wait is that of the parent's thread */
+    lki_condition_destroy(&p->told);
+    return p->waits == 1 + ROUNDS ? 0 : 1;
+}
+
+TEST(threads_that_wait_in_the_parent_do_not_bind_a_child)
+{
+    post      p = {0};
+    pthread_t thread;
+    lki_mutex_init(&p.lock);
+    lki_condition_init(&p.told);
+    pthread_create(&thread, NULL, wait_at, &p);
+    wait_until_waits(&p, 1);
+    pid_t child = fork();
+    if (child == 0) _exit(use_post(&p));
+    const int result = child_result(child);
+    wake_it(&p, thread, 1);
+    lki_condition_destroy(&p.told);
+    lki_mutex_destroy(&p.lock);
+    assert_int_equal(result, 0);
 }
 
 static void fork_inside(void *arg, int thread)
@@ -303,5 +390,6 @@ TESTS(TIMED(all_threads_see_the_same_cores), TIMED(one_thread_meets_itself), TIM
       TIMED(more_threads_than_cores_meet), TIMED(late_comers_find_the_sleepers_woken), TIMED(no_wake_up_is_lost),
       TIMED(teams_of_several_sizes), TIMED(impossible_teams_are_refused), TIMED(runs_take_turns),
       TIMED(workers_leave_signals_to_the_program), TIMED(a_forked_child_makes_its_own_team),
-      TIMED(locks_held_elsewhere_do_not_bind_a_child), TIMED(a_child_forked_inside_a_run_gets_out_of_it),
-      TIMED(subnormals_are_flushed_on_all_threads), TIMED(the_callers_environment_comes_back))
+      TIMED(locks_held_elsewhere_do_not_bind_a_child), TIMED(threads_that_wait_in_the_parent_do_not_bind_a_child),
+      TIMED(a_child_forked_inside_a_run_gets_out_of_it), TIMED(subnormals_are_flushed_on_all_threads),
+      TIMED(the_callers_environment_comes_back))
