@@ -11,7 +11,7 @@ static bool made_by_first(const lki_graph *g, int value)
     return v->kind == LKI_VALUE_MADE && v->maker >= 0 && v->replica == 0;
 }
 
-static const lki_turn *turn_of(const lki_graph *g, int node, int r) { return &g->ops_of[r].turns[g->nodes[node].turn]; }
+static const lki_replica_op *turn_of(const lki_graph *g, int node, int r) { return &g->ops_of[r].turns[g->nodes[node].turn]; }
 
 /* ---- what an echo has ---- */
 
@@ -127,7 +127,7 @@ bool lki_echo_note(lki_graph *g, int r, int node, int dst, const int *src)
     if (!s) return true;
     if (!lki_grow((void **)&s->turns, &s->capacity, s->count + 1, sizeof *s->turns)) return false;
     if (!lki_grow((void **)&s->others, &s->other_capacity, s->other_count + n->nsrc + 1, sizeof *s->others)) return false;
-    s->turns[s->count] = (lki_turn){node, g->node_count, dst, s->other_count};
+    s->turns[s->count] = (lki_replica_op){node, g->node_count, dst, s->other_count};
     if (n->replica == r) g->nodes[node].turn = s->count;
     for (int j = 0; j < n->nsrc && lki_is_echo(n, r); j++)
         if (!made_by_first(g, n->src[j])) s->others[s->other_count++] = src[j];

@@ -16,18 +16,18 @@
 
 #include "graph/graph.h"
 
-typedef struct lki_turn { /* an op of a replica */
-    int node;             /* its own, or the one of replica 0 */
-    int after;            /* how many nodes there were before it */
-    int dst;              /* the value of its first result */
-    int others;           /* its operands that are kept, from this place of the list on */
-} lki_turn;
+typedef struct lki_replica_op { /* an op of a replica */
+    int node;                   /* its own, or the one of replica 0 */
+    int after;                  /* how many nodes there were before it */
+    int dst;                    /* the value of its first result */
+    int others;                 /* its operands that are kept, from this place of the list on */
+} lki_replica_op;
 
 struct lki_replica_ops { /* the ops of a replica */
-    lki_turn *turns;
-    int       count, capacity;
-    int      *others;
-    int       other_count, other_capacity;
+    lki_replica_op *turns;
+    int             count, capacity;
+    int            *others;
+    int             other_count, other_capacity;
 };
 
 /* The node of replica 0 that this op of replica r, more than 0, repeats on operands src; -1: none, because it writes, or because no
