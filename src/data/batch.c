@@ -1,6 +1,5 @@
 /* Batch, padded batch and their reverse. The tensors of batch() are marked as rows of a global batch, so that sums over them have
  * one order. */
-#include "core/dtype.h"
 #include "core/memory.h"
 #include "data/resident.h"
 #include "data/save.h"

@@ -1,7 +1,6 @@
 /* Some of the elements, or all of them several times: take, skip, shard, repeat. */
 #include "data/data.h"
 #include "data/save.h"
-#include <string.h>
 
 typedef struct cut_node {
     lk_dataset base;

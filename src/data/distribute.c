@@ -16,7 +16,6 @@
 #include "data/split.h"
 #include "op/op.h"
 #include <math.h>
-#include <string.h>
 
 typedef struct distributed_node {
     lk_dataset    base;

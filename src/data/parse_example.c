@@ -1,7 +1,6 @@
 /* Records of tf.train.Example as tensors of fixed types and shapes: a map over numbered records.
  *
  *     records --enumerate--> (number, bytes) --parse, on .parallel threads--> a tensor per feature */
-#include "core/dtype.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/example.h"

@@ -6,7 +6,6 @@
 #include "core/thread.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 static _Thread_local lki_device *current;
 LKI_MUTEX(twins_lock);

@@ -12,7 +12,6 @@
 #include "op/origin.h"
 #include <lockstep/ops.h>
 #include <math.h>
-#include <string.h>
 
 /* ---- orders of addition ---- */
 

@@ -2,7 +2,6 @@
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
-#include <string.h>
 
 /* ---- devices ---- */
 

@@ -11,7 +11,6 @@
 #include "dist/strategy.h"
 #include "format/json.h"
 #include "format/safetensors.h"
-#include "format/zip.h"
 #include "keras/file.h"
 #include "op/record.h"
 #include <lockstep/files.h>

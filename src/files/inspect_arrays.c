@@ -1,5 +1,4 @@
 /* Inspecting files of arrays (inspect.h). */
-#include "core/shape.h"
 #include "files/inspect.h"
 #include "format/idx.h"
 #include "format/npy.h"

@@ -19,7 +19,6 @@
 #include "op/op.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct fit {
     lki_fit_run        run; /* the first member, because callbacks that save get a pointer to it */

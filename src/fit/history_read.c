@@ -4,7 +4,6 @@
 #include "core/rounding.h"
 #include "fit/history.h"
 #include "format/stream.h"
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "model/loss.h"
 #include "model/metric.h"
 #include "nn/loss.h"
-#include "op/gradient.h"
 
 /* ---- components of an element ---- */
 

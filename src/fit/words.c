@@ -1,6 +1,5 @@
 /* The words of callbacks: messages, and numbers as Python's repr() and print() write them. */
 #include "core/log.h"
-#include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
 #include "core/rounding.h"
@@ -9,8 +8,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void lki_say(const char *format, ...)
 {

@@ -4,7 +4,6 @@
 #include "format/trace.h"
 #include <lockstep/step.h>
 #include <stdio.h>
-#include <string.h>
 
 static void number(lki_json_out *o, const char *key, int64_t value)
 {

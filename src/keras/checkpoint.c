@@ -11,7 +11,6 @@
 #include "model/compiled.h"
 #include "model/trackable.h"
 #include "nn/optimizer.h"
-#include <string.h>
 
 typedef struct reading {
     const char      *prefix;

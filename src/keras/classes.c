@@ -1,5 +1,4 @@
 /* All classes that a Keras file can name, by kind of object, and their other names in Keras (config.h). */
-#include "core/memory.h"
 #include "keras/config.h"
 #include "layer/constraint.h"
 #include "layer/initializer.h"

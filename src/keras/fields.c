@@ -1,7 +1,6 @@
 /* Values of fields as JSON and back: one pair of functions per type of field, in one table (config.h). */
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/number.h"
 #include "core/shape.h"
 #include "keras/config.h"
 #include "op/op.h"

@@ -1,7 +1,6 @@
 /* How values flow through the layers of a model: shapes first, then tensors. */
 #include "core/memory.h"
 #include "model/model.h"
-#include "op/gradient.h"
 #include <string.h>
 
 /* ---- shapes ---- */

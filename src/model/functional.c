@@ -7,7 +7,6 @@
 #include "core/memory.h"
 #include "model/model.h"
 #include <stdlib.h>
-#include <string.h>
 
 struct lk_node {
     lki_object object;

@@ -3,7 +3,6 @@
 #include "core/dtype.h"
 #include "core/list.h"
 #include "core/memory.h"
-#include "op/gradient.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
  *
  * Batch normalisation itself has separate ops (ops.inc, batch_...), which do the same in two passes over the rows in each
  * direction: sums of x, x * x and 1 together, batch_moments as `combined`, then everything else. */
-#include "core/dtype.h"
 #include "core/rounding.h"
 #include "nn/loss.h"
 #include "op/gradient.h"

@@ -20,7 +20,6 @@
 #include "op/gradient.h"
 #include "op/op.h"
 #include "op/record.h"
-#include <float.h>
 #include <lockstep/ops.h>
 #include <math.h>
 #include <stdio.h>

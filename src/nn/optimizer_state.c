@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "nn/optimizer.h"
 #include "op/record.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "core/memory.h"
 #include "nn/initializer.h"
 #include "op/op.h"
-#include "op/run.h"
 #include <math.h>
 #include <string.h>
 

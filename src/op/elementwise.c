@@ -1,7 +1,5 @@
 /* Element-wise functions: the primitive ones by their line in ops.inc, the others composed of those. */
-#include "core/dtype.h"
 #include "op/gradient.h"
-#include "op/infer.h"
 #include <lockstep/grad.h>
 #include <lockstep/ops.h>
 

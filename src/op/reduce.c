@@ -2,7 +2,6 @@
  *
  * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. If the rows of the
  * batch and all axes after them are summed, each row is summed first; then rows are added lane by lane and up the tree. */
-#include "core/memory.h"
 #include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/infer.h"

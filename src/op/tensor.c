@@ -13,7 +13,6 @@
 #include <lockstep/strategy.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 lk_tensor lki_poison = {.object = {.kind = LKI_KIND_TENSOR, .refs = 1}, .shape = {0}};

@@ -15,7 +15,6 @@
 #include "op/pooled.h"
 #include "op/record.h"
 #include <lockstep/ops.h>
-#include <string.h>
 
 enum { ROW_PART, UNIFORM_PART, PARTS };
 
