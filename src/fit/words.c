@@ -24,11 +24,10 @@ void lki_say(const char *format, ...)
 
 const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
 {
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     if (isfinite(value)) lki_json_real(&o, value);
     if (o.text) snprintf(text, LKI_NUMBER_TEXT, "%s", o.text);
     else lki_format(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
-    lki_json_out_free(&o);
     return text;
 }
 

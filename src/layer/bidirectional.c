@@ -107,10 +107,8 @@ static char *name_with(const char *prefix, const char *name)
 
 static lk_layer *reversed(const lk_layer *forward)
 {
-    char     *name = name_with("backward_", lki_layer_title(forward));
-    lk_layer *l = name ? lki_recurrent_reversed(forward, name) : NULL;
-    lki_release(name);
-    return l;
+    char *name LKI_RELEASED = name_with("backward_", lki_layer_title(forward));
+    return name ? lki_recurrent_reversed(forward, name) : NULL;
 }
 
 static lk_status rename_forward(lk_layer *l)

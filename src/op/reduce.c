@@ -22,10 +22,7 @@ static bool reduced_axes(const char *call, const lk_tensor *x, lk_axes list, uns
                      x->shape.rank, -x->shape.rank, x->shape.rank - 1);
             return false;
         }
-        if (*mask >> axis & 1) {
-            lki_fail(LK_EINVAL, "%s: axis %d is named twice", call, axis);
-            return false;
-        }
+        if (*mask >> axis & 1) return lki_fail(LK_EINVAL, "%s: axis %d is named twice", call, axis), false;
         *mask |= 1u << axis;
     }
     return true;

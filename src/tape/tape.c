@@ -361,7 +361,7 @@ static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a && b ? lk_add(a, b
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
     LKI_NEAREST;
-    lk_tensor **g = may_be_asked(tape) && sources.count ? lki_zalloc_array(sources.count, sizeof *g) : NULL;
+    lk_tensor **g LKI_RELEASED = may_be_asked(tape) && sources.count ? lki_zalloc_array(sources.count, sizeof *g) : NULL;
     if (!g) return lki_tuple_new(0, NULL);
     walk w = {.tape = tape};
     bool good = true;
@@ -373,7 +373,6 @@ lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sourc
                     : &lki_poison;
     lk_tuple out = lki_tuple_new(sources.count, g);
     walk_end(&w);
-    lki_release(g);
     return out;
 }
 
