@@ -14,6 +14,7 @@
 #include "data/cachefile.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "data/save.h"
 #include "format/crc32c.h"
 #include "format/durable.h"
@@ -44,11 +45,9 @@ static uint32_t checksum(const void *data, size_t size) { return lki_crc32c_mask
 
 static lk_status begin_beside(lki_cache_writer *w)
 {
-    static int   number;
-    const size_t size = strlen(w->path) + 48;
-    char        *name LKI_RELEASED = lki_alloc(size);
+    static int number;
+    char *name LKI_RELEASED = lki_text_new("%s.%ld-%d", w->path, (long)getpid(), __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
     if (!name) return LK_ENOMEM;
-    snprintf(name, size, "%s.%ld-%d", w->path, (long)getpid(), __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
     LKI_TRY(lki_folder_make(w->path));
     LKI_TRY(lki_durable_begin(name, &w->file));
     return lki_durable_write(&w->file, HEAD, MAGIC);

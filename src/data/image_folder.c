@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/random.h"
 #include "core/rounding.h"
 #include "core/thread.h"
@@ -67,11 +68,7 @@ static lk_status list_folder(const char *call, const char *folder, list *out)
     return status;
 }
 
-static char *path_of(const char *folder, const char *name)
-{
-    char *with_slash LKI_RELEASED = lki_path_join(folder, strlen(folder), "/");
-    return with_slash ? lki_path_join(with_slash, strlen(with_slash), name) : NULL;
-}
+static char *path_of(const char *folder, const char *name) { return lki_text_new("%s/%s", folder, name); }
 
 static bool is_folder(const char *path)
 {

@@ -1,6 +1,7 @@
 /* Files of backups (backup_files.h). */
 #include "fit/backup_files.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/durable.h"
 #include <dirent.h>
 #include <errno.h>
@@ -14,13 +15,7 @@
 
 static const char NAME[] = "backup-", INDEX[] = ".index";
 
-char *lki_backup_prefix(const char *folder, int64_t number)
-{
-    const size_t size = strlen(folder) + 32;
-    char        *path = lki_alloc(size);
-    if (path) snprintf(path, size, "%s/%s%lld", folder, NAME, (long long)number);
-    return path;
-}
+char *lki_backup_prefix(const char *folder, int64_t number) { return lki_text_new("%s/%s%lld", folder, NAME, (long long)number); }
 
 /* The number in "backup-12.index", and the text after it in *behind; 0: not a file of a backup. */
 static int64_t number_of(const char *name, const char **behind)
@@ -126,14 +121,10 @@ static bool is_another(const void *what, int64_t number) { return number != *(co
 /* The index first: without it there is no checkpoint, so that no crash leaves an index without its data. */
 void lki_backup_remove(const char *folder, int64_t number)
 {
-    char        *prefix LKI_RELEASED = lki_backup_prefix(folder, number);
-    const size_t size = prefix ? strlen(prefix) + sizeof INDEX : 0;
-    char        *index LKI_RELEASED = prefix ? lki_alloc(size) : NULL;
-    if (index) {
-        snprintf(index, size, "%s%s", prefix, INDEX);
-        unlink(index);
-        sweep(folder, is_another, &number);
-    }
+    char *index LKI_RELEASED = lki_text_new("%s/%s%lld%s", folder, NAME, (long long)number, INDEX);
+    if (!index) return;
+    unlink(index);
+    sweep(folder, is_another, &number);
 }
 
 static lk_status list_all(const char *folder, lki_backup_list *out)

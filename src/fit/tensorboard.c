@@ -12,6 +12,7 @@
  * training continues. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "fit/callback.h"
 #include "fit/kernel_image.h"
@@ -322,13 +323,7 @@ static const lki_callback_kind TENSORBOARD = {
     .load = load,
 };
 
-static char *folder_of(const char *log_dir, const char *name)
-{
-    const size_t size = strlen(log_dir) + strlen(name) + 2;
-    char        *path = lki_alloc(size);
-    if (path) snprintf(path, size, "%s/%s", log_dir, name);
-    return path;
-}
+static char *folder_of(const char *log_dir, const char *name) { return lki_text_new("%s/%s", log_dir, name); }
 
 lk_callback *lk_tensorboard_kw(lk_tensorboard_args args)
 {

@@ -18,6 +18,7 @@
  *   text     varint length of each string; masked CRC-32C of these lengths as 4-byte numbers; the strings. The entry's checksum is
  *            taken over the lengths as 4-byte numbers, the 4 bytes of the first checksum, and the strings. */
 #include "format/bundle.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "format/crc32c.h"
 #include <errno.h>
@@ -77,11 +78,7 @@ int lki_bundle_type_of(lk_dtype dtype)
 
 char *lki_bundle_path(const char *prefix, int shard, int shards)
 {
-    const size_t size = strlen(prefix) + 32;
-    char        *path = lki_alloc(size);
-    if (path && shards) snprintf(path, size, "%s.data-%05d-of-%05d", prefix, shard, shards);
-    if (path && !shards) snprintf(path, size, "%s.index", prefix);
-    return path;
+    return shards ? lki_text_new("%s.data-%05d-of-%05d", prefix, shard, shards) : lki_text_new("%s.index", prefix);
 }
 
 /* ---- the index -------------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Folders of checkpoints (file.h): with a state file, as TensorFlow and lk_checkpoint_save() write it, or only numbered, like
  * backups. */
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/checkpoint_state.h"
 #include "format/durable.h"
 #include "keras/file.h"
@@ -12,8 +13,7 @@
 
 char *lki_path_in(const char *folder, const char *name)
 {
-    char *below LKI_RELEASED = lki_path_join(folder, strlen(folder), *folder && folder[strlen(folder) - 1] == '/' ? "" : "/");
-    return below ? lki_path_join(below, strlen(below), name) : NULL;
+    return lki_text_new("%s%s%s", folder, *folder && folder[strlen(folder) - 1] == '/' ? "" : "/", name);
 }
 
 void lki_checkpoints_free(lki_checkpoints *c)

@@ -5,6 +5,7 @@
  *     ROOT dense/dense/kernel
  *     optimizer_weights@weight_names, optimizer_weights/adam/iteration */
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/durable.h"
 #include "keras/config.h"
 #include "keras/model_config.h"
@@ -72,7 +73,7 @@ static lk_status add_value(lki_h5 *file, const char *group, lk_variable *v, name
     char *name = unique(n, v->name);
     if (!name) return LK_ENOMEM;
     n->item[n->count++] = name;
-    char *folder LKI_RELEASED = joined(group, "/"), *path LKI_RELEASED = folder ? joined(folder, name) : NULL;
+    char *path LKI_RELEASED = lki_text_new("%s/%s", group, name);
     return path ? lki_weight_put(v, path, file) : LK_ENOMEM;
 }
 

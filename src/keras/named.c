@@ -1,6 +1,7 @@
 /* Weights of models as named arrays (weights.h): a list of names and variables, which are then all read or all assigned. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "format/durable.h"
 #include "format/object_graph.h"
@@ -38,11 +39,7 @@ static void entries_free(entries *e)
 static char *joined(const char *a, const char *b) { return lki_path_join(a, strlen(a), b); }
 
 /* "a/" and "b" to "a/b/". */
-static char *folder(const char *a, const char *b)
-{
-    char *path LKI_RELEASED = joined(a, b);
-    return path ? joined(path, "/") : NULL;
-}
+static char *folder(const char *a, const char *b) { return lki_text_new("%s%s/", a, b); }
 
 static bool is_taken(const entries *e, const char *name)
 {
@@ -178,7 +175,7 @@ static lk_status want(reading *r, const lki_named *n, lk_variable *v)
 /* An unused array whose name is the three texts joined; NULL: there is none. */
 static const lki_named *look_for(const reading *r, const char *a, const char *b, const char *c)
 {
-    char            *ab LKI_RELEASED = joined(a, b), *name LKI_RELEASED = ab ? joined(ab, c) : NULL;
+    char            *name LKI_RELEASED = lki_text_new("%s%s%s", a, b, c);
     const lki_named *n = name ? lki_arrays_find(r->arrays, name) : NULL;
     return n && !r->used[n - r->arrays->item] ? n : NULL;
 }

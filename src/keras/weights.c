@@ -3,6 +3,7 @@
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/durable.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"
@@ -84,8 +85,7 @@ static lk_status add_layer(places *p, lk_layer *l, const char *folder)
     LKI_TRY(add_weights(p, l, folder));
     for (int i = 0; i < l->inner_count; i++) {
         assert(l->kind->inner_place);
-        char *path LKI_RELEASED = joined(folder, l->kind->inner_place[i]);
-        char *inner LKI_RELEASED = path ? joined(path, "/") : NULL;
+        char *inner LKI_RELEASED = lki_text_new("%s%s/", folder, l->kind->inner_place[i]);
         LKI_TRY(inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM);
     }
     return LK_OK;
@@ -106,11 +106,8 @@ static lk_status add_numbered(places *p, const lk_model *m, int at, const char *
         before += !strcmp(class_of(m->layer[i]), class_of(m->layer[at]));
     if (before) snprintf(number, sizeof number, "_%d", before);
     lki_snake_case(class_of(m->layer[at]), name, sizeof name);
-    const size_t bytes = strlen(folder) + strlen(name) + sizeof number + sizeof "layers//";
-    char        *path LKI_RELEASED = lki_alloc(bytes);
-    if (!path) return LK_ENOMEM;
-    snprintf(path, bytes, "%slayers/%s%s/", folder, name, number);
-    return add_layer(p, m->layer[at], path);
+    char *path LKI_RELEASED = lki_text_new("%slayers/%s%s/", folder, name, number);
+    return path ? add_layer(p, m->layer[at], path) : LK_ENOMEM;
 }
 
 static lk_status add_model(places *p, lk_model *m, const char *folder)
@@ -363,8 +360,7 @@ static lk_status want_layer(values *v, lk_layer *l, const char *group, const lki
         for (int i = 0; i < count; i++) {
             lk_variable *variable = lki_layer_weight_at(l, i)->variable;
             if (variable->trainable != (pass == 0)) continue;
-            char *folder LKI_RELEASED = joined(group, "/");
-            char *path LKI_RELEASED = folder ? joined(folder, names->text[next++]) : NULL;
+            char *path LKI_RELEASED = lki_text_new("%s/%s", group, names->text[next++]);
             LKI_TRY(path ? want_path(v, path, variable) : LK_ENOMEM);
         }
     return LK_OK;

@@ -4,6 +4,7 @@
  * a GRU that resets after the product. What is dropped while training is drawn once per call and row, the same for all steps. */
 #include "layer/recurrent.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -48,10 +49,8 @@ static lk_tensor *part_of_bias(const lk_initializer *i, int64_t size, const char
 static lk_tensor *remembering(lk_shape shape, const char *stream, void *initializer)
 {
     int64_t units = shape.dim[0] / 4;
-    size_t  bytes = strlen(stream) + sizeof "/rest";
-    char   *rest LKI_RELEASED = lki_alloc(bytes);
+    char   *rest LKI_RELEASED = lki_text_new("%s/rest", stream);
     if (!rest) return &lki_poison;
-    snprintf(rest, bytes, "%s/rest", stream);
     return lk_concat(LK_TUPLE(part_of_bias(initializer, units, stream), lk_ones(LK_SHAPE(units), LK_F32),
                               part_of_bias(initializer, lki_size_mul(2, units), rest)),
                      0);

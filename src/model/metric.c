@@ -54,11 +54,9 @@ static lk_shape sum_shape(const lk_metric *m)
 
 static lk_variable *sum_new(const lk_metric *m, const char *quantity)
 {
-    const size_t bytes = strlen(m->set.name) + strlen(quantity) + 2;
-    char        *text LKI_RELEASED = lki_alloc(bytes);
+    char        *text LKI_RELEASED = lki_text_new("%s/%s", m->set.name, quantity);
     lk_variable *v = NULL;
     if (!text) return NULL;
-    snprintf(text, bytes, "%s/%s", m->set.name, quantity);
     LK_STEP {
         lk_tensor *zeros = lk_zeros(sum_shape(m), LK_F64);
         if (!lki_bad(zeros)) v = lk_variable_of(zeros, .name = text, .trainable = LK_OFF);

@@ -289,15 +289,11 @@ lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
 /* "adam/dense_kernel_momentum" for the variable "dense/kernel". */
 static lk_variable *slot_new(lk_optimizer *o, const lk_variable *v, const char *what, double fill)
 {
-    const size_t size = strlen(o->name) + strlen(v->name) + strlen(what) + 3;
-    char        *text LKI_RELEASED = lki_alloc(size);
+    char *text LKI_RELEASED = lki_text_new("%s/%s_%s", o->name, v->name, what);
     if (!text) return NULL;
-    const int prefix = snprintf(text, size, "%s/", o->name);
-    snprintf(text + prefix, size - (size_t)prefix, "%s_%s", v->name, what);
-    for (char *c = text + prefix; *c; c++)
+    for (char *c = text + strlen(o->name) + 1; *c; c++)
         if (*c == '/') *c = '_';
-    lk_variable *made = lki_variable_new(text, &v->shape, v->dtype, fill, false);
-    return keep_state(o, made);
+    return keep_state(o, lki_variable_new(text, &v->shape, v->dtype, fill, false));
 }
 
 static bool slots_new(lk_optimizer *o, lk_variable ***list, const char *what)
