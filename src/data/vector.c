@@ -320,17 +320,6 @@ void lki_vector_drop(lki_vector *v)
 
 /* ---- asking ---- */
 
-bool lki_vector_takes(const lki_vector *v, const lki_element *e)
-{
-    if (v->inputs != e->set->count) return false;
-    for (int i = 0; i < v->inputs; i++) {
-        lki_column column = lki_element_column(e, i);
-        if (column.is_batch || column.dtype != v->input[i].dtype || !lki_shape_equal(&column.shape, &v->input[i].shape))
-            return false;
-    }
-    return true;
-}
-
 static bool same_columns(const lki_column *a, const lki_column *b)
 {
     return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape);

@@ -172,19 +172,6 @@ int lki_table_compare(const lki_table_entry *a, const lki_table_entry *b)
     return order ? order : (a->key_size > b->key_size) - (a->key_size < b->key_size);
 }
 
-int lki_table_find(const lki_table *t, const char *key)
-{
-    const lki_table_entry wanted = {.key = key, .key_size = strlen(key)};
-    int                   low = 0, high = t->count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2, order = lki_table_compare(&t->entry[middle], &wanted);
-        if (order == 0) return middle;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return -1;
-}
-
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct building {

@@ -236,14 +236,6 @@ lk_status lki_snapshot_put(lki_snapshot *s, const char *key, const void *bytes, 
     return text_to_memory(s, key, bytes, size);
 }
 
-size_t lki_snapshot_bytes(const lki_snapshot *s)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < s->count; i++)
-        bytes += s->entry[i].size;
-    return bytes;
-}
-
 void lki_snapshot_free(lki_snapshot *s)
 {
     if (!s) return;
