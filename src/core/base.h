@@ -25,6 +25,9 @@
         if (lki_try_ != LK_OK) return lki_try_;                                                                                    \
     } while (0)
 
+/* lki_bytes file LKI_FREED_BY(lki_bytes_free) = {0}: the function is called with &file when the block ends, however it ends. */
+#define LKI_FREED_BY(fn) __attribute__((cleanup(fn)))
+
 static inline int64_t lki_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t lki_max(int64_t a, int64_t b) { return a > b ? a : b; }
 

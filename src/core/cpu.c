@@ -91,17 +91,3 @@ lki_isa lki_cpu_isa_machine(void)
     pthread_once(&detected, detect_once);
     return machine;
 }
-
-static size_t cache_bytes(int name, size_t otherwise)
-{
-    long bytes = name >= 0 ? sysconf(name) : 0;
-    return bytes > 0 ? (size_t)bytes : otherwise;
-}
-
-#ifndef _SC_LEVEL1_DCACHE_SIZE
-#define _SC_LEVEL1_DCACHE_SIZE -1
-#define _SC_LEVEL2_CACHE_SIZE -1
-#endif
-
-size_t lki_cpu_l1(void) { return cache_bytes(_SC_LEVEL1_DCACHE_SIZE, (size_t)32 << 10); }
-size_t lki_cpu_l2(void) { return cache_bytes(_SC_LEVEL2_CACHE_SIZE, (size_t)1 << 20); }

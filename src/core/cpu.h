@@ -15,8 +15,4 @@ lki_isa     lki_cpu_isa(void);         /* detected once, capped by LOCKSTEP_ISA 
 lki_isa     lki_cpu_isa_machine(void); /* without the cap */
 const char *lki_isa_name(lki_isa isa);
 
-/* Bytes of the first- and second-level data cache of a core (32 KiB and 1 MiB where unknown). */
-size_t lki_cpu_l1(void);
-size_t lki_cpu_l2(void);
-
 #endif

@@ -122,8 +122,7 @@ static lki_worker *worker_new(const char *call, lk_runtime *r, int core)
     const int failure = start_on(r, core, work, w, &w->thread);
     if (!failure) return w;
     lki_release(w);
-    lki_fail(LK_EDEVICE, "%s: a thread cannot be started: %s", call, strerror(failure));
-    return NULL;
+    return lki_fail(LK_EDEVICE, "%s: a thread cannot be started: %s", call, strerror(failure)), NULL;
 }
 
 static void worker_end(lki_worker *w)

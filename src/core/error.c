@@ -3,7 +3,6 @@
 #include "core/names.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { CONTEXT_TEXT = 128 };
 

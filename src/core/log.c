@@ -72,12 +72,11 @@ static void output_to(lki_text_hook h, const char *format, va_list args)
     va_list again;
     va_copy(again, args);
     int   length = lki_vformat(line, sizeof line, format, args);
-    char *text = length >= (int)sizeof line ? lki_alloc((size_t)length + 1) : NULL;
+    char *text LKI_RELEASED = length >= (int)sizeof line ? lki_alloc((size_t)length + 1) : NULL;
     if (text) lki_vformat(text, (size_t)length + 1, format, again);
     va_end(again);
     if (h.call) h.call(text ? text : line, h.user);
     else fputs(text ? text : line, stdout);
-    lki_release(text);
 }
 
 void lki_output(const char *format, ...)

@@ -13,6 +13,7 @@
 #define LKI_CORE_MEMORY_H
 
 #include "core/base.h"
+#include <string.h>
 
 void *lki_alloc(size_t bytes);  /* contents undefined; for 0 bytes a valid block */
 void *lki_zalloc(size_t bytes); /* zeroed */
@@ -26,6 +27,15 @@ static inline void *lki_realloc_array(void *mem, int64_t count, size_t size) { r
 
 void  lki_release(void *mem); /* NULL is ignored */
 char *lki_strdup(const char *text);
+
+/* char *path LKI_RELEASED = ...: the memory that the pointer has when its block ends is released then. */
+#define LKI_RELEASED LKI_FREED_BY(lki_release_of)
+static inline void lki_release_of(void *pointer)
+{
+    void *mem;
+    memcpy(&mem, pointer, sizeof mem);
+    lki_release(mem);
+}
 
 /* Make room for `want` items in a growing array; false and LK_ENOMEM if there is no memory. */
 bool lki_grow(void **items, int *capacity, int want, size_t item_bytes);

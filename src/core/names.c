@@ -1,5 +1,6 @@
 /* Text that is cut at words, and names that are similar to others (names.h). */
 #include "core/names.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -29,6 +30,19 @@ void lki_text_vprint(char *text, size_t bytes, size_t used, const char *format, 
 {
     const int more = lki_vformat(text + used, bytes - used, format, args);
     if (more >= 0 && used + (size_t)more >= bytes) end_at_word(text, bytes);
+}
+
+char *lki_text_new(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int size = lki_vformat(NULL, 0, format, args) + 1;
+    va_end(args);
+    char *text = lki_alloc((size_t)size);
+    va_start(args, format);
+    if (text) lki_vformat(text, (size_t)size, format, args);
+    va_end(args);
+    return text;
 }
 
 void lki_text_print(char *text, size_t bytes, const char *format, ...)

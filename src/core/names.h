@@ -1,9 +1,13 @@
-/* Text for messages of limited length, and names in them: text that is too long ends at a word, with "...". */
+/* Formatted text: of the length that it needs; and of limited length, for messages and lists of names, where text that is too long
+ * ends at a word, with "...". */
 #ifndef LKI_CORE_NAMES_H
 #define LKI_CORE_NAMES_H
 
 #include "core/base.h"
 #include <stdarg.h>
+
+/* From lki_alloc(); NULL without memory. */
+char *lki_text_new(const char *format, ...) LKI_PRINTF(1, 2);
 
 /* As snprintf(); lki_text_more() appends to `text`; lki_text_vprint() is vsnprintf() from `used` on, which is less than `bytes`. */
 void lki_text_print(char *text, size_t bytes, const char *format, ...) LKI_PRINTF(3, 4);

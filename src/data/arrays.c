@@ -14,8 +14,7 @@ enum { NAMES_SHOWN = 512 };
 static bool has_path(const char *call, const char *path)
 {
     if (path && *path) return true;
-    lki_fail(LK_EINVAL, "%s: the name of the file is missing", call);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: the name of the file is missing", call), false;
 }
 
 /* ---- names ---- */
@@ -60,7 +59,7 @@ static bool has_array(const lki_zip *z, const char *name)
 static lk_names names_of(const lki_zip *z)
 {
     lk_names     names = {0};
-    const char **item = lki_zalloc_array(z->count + 1, sizeof *item);
+    const char **item LKI_RELEASED = lki_zalloc_array(z->count + 1, sizeof *item);
     int          count = 0;
     bool         good = item;
     for (int i = 0; i < z->count && good; i++) {
@@ -70,7 +69,6 @@ static lk_names names_of(const lki_zip *z)
     if (good) names = lki_names_new(count, item, LKI_LIVES_IN_POOL);
     for (int i = 0; item && i < count; i++)
         lki_release((char *)item[i]);
-    lki_release(item);
     return names.count >= 0 ? names : (lk_names){0};
 }
 
@@ -119,10 +117,8 @@ static lk_tensor *read_only_one(const char *call, const lki_zip *z)
                           names_text(z, names));
     while (!array_name(&z->member[i]))
         i++;
-    char      *name = lki_path_join(z->member[i].name, array_name(&z->member[i]), "");
-    lk_tensor *t = name ? read_member(call, z, name) : &lki_poison;
-    lki_release(name);
-    return t;
+    char *name LKI_RELEASED = lki_path_join(z->member[i].name, array_name(&z->member[i]), "");
+    return name ? read_member(call, z, name) : &lki_poison;
 }
 
 lk_tensor *lk_npz_read(const char *path, const char *name)
@@ -175,24 +171,19 @@ static lk_status check_names(const char *call, lk_names names, int tensors)
 static lk_status add_member(lki_zip_out *z, const char *name, lk_tensor *t)
 {
     lki_array a;
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(array_of("lk_npz_write", t, &a));
-    char *member = lki_path_join(name, strlen(name), ".npy");
+    char *member LKI_RELEASED = lki_path_join(name, strlen(name), ".npy");
     if (!member) return LK_ENOMEM;
-    lk_status status = lki_npy_encode(&a, &bytes);
-    if (status == LK_OK) {
-        status = lki_zip_out_add(z, member, bytes.data, bytes.size);
-        lki_bytes_free(&bytes);
-    }
-    lki_release(member);
-    return status;
+    LKI_TRY(lki_npy_encode(&a, &bytes));
+    return lki_zip_out_add(z, member, bytes.data, bytes.size);
 }
 
 lk_status lk_npz_write(const char *path, lk_names names, lk_tuple tensors)
 {
     LKI_SCOPE_ERRORS;
     lki_zip_out *z;
-    lki_bytes    archive = {0};
+    lki_bytes    archive LKI_FREED_BY(lki_bytes_free) = {0};
     if (!has_path("lk_npz_write", path)) return LK_EINVAL;
     LKI_TRY(check_names("lk_npz_write", names, tensors.count));
     LKI_TRY(lki_zip_out_new(&z));
@@ -201,9 +192,7 @@ lk_status lk_npz_write(const char *path, lk_names names, lk_tuple tensors)
         status = add_member(z, names.item[i], tensors.item[i]);
     if (status != LK_OK) return lki_zip_out_free(z), status;
     LKI_TRY(lki_zip_out_finish(z, &archive));
-    status = lki_durable_file(path, archive.data, archive.size);
-    lki_bytes_free(&archive);
-    return status;
+    return lki_durable_file(path, archive.data, archive.size);
 }
 
 /* ---- rows ---- */

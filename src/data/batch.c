@@ -1,6 +1,5 @@
 /* Batch, padded batch and their reverse. The tensors of batch() are marked as rows of a global batch, so that sums over them have
  * one order. */
-#include "core/dtype.h"
 #include "core/memory.h"
 #include "data/resident.h"
 #include "data/save.h"
@@ -83,12 +82,11 @@ static lk_status stack_padded(const batch_node *n, const lki_elements *rows, lki
         if (rows->item[i].set->count != count)
             return lki_fail(LK_ESHAPE, "lk_dataset_padded_batch: element %lld of a batch has %d tensors, the first one %d",
                             (long long)i, rows->item[i].set->count, count);
-    lki_block step = lki_step_enter();
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     lk_status status = step.owner ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++)
         status = padded_column(n, rows, i, &item[i]);
     *out = status == LK_OK ? lki_rowset_plain(rows->count, count, item) : NULL;
-    lki_step_leave(&step);
     return status == LK_OK && !*out ? LK_ENOMEM : status;
 }
 
@@ -231,11 +229,9 @@ static lk_status open_element(unbatch_state *st, lki_element e)
     lki_rowset_drop(st->from.set, 1);
     lki_rowset_drop(st->rows, 1);
     *st = (unbatch_state){.from = e};
-    lki_block step = lki_step_enter();
-    lk_status status = step.owner ? lki_element_tensors(&e, item) : LK_ENOMEM;
-    if (status == LK_OK) status = rows_of(item, e.set->count, &st->rows);
-    lki_step_leave(&step);
-    return status;
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
+    LKI_TRY(step.owner ? lki_element_tensors(&e, item) : LK_ENOMEM);
+    return rows_of(item, e.set->count, &st->rows);
 }
 
 static lk_status unbatch_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)

@@ -14,6 +14,7 @@
 #include "data/cachefile.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "data/save.h"
 #include "format/crc32c.h"
 #include "format/durable.h"
@@ -44,15 +45,12 @@ static uint32_t checksum(const void *data, size_t size) { return lki_crc32c_mask
 
 static lk_status begin_beside(lki_cache_writer *w)
 {
-    static int   number;
-    const size_t size = strlen(w->path) + 48;
-    char        *name = lki_alloc(size);
+    static int number;
+    char *name LKI_RELEASED = lki_text_new("%s.%ld-%d", w->path, (long)getpid(), __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
     if (!name) return LK_ENOMEM;
-    snprintf(name, size, "%s.%ld-%d", w->path, (long)getpid(), __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
-    lk_status status = lki_folder_make(w->path);
-    if (status == LK_OK) status = lki_durable_begin(name, &w->file);
-    lki_release(name);
-    return status == LK_OK ? lki_durable_write(&w->file, HEAD, MAGIC) : status;
+    LKI_TRY(lki_folder_make(w->path));
+    LKI_TRY(lki_durable_begin(name, &w->file));
+    return lki_durable_write(&w->file, HEAD, MAGIC);
 }
 
 lk_status lki_cache_writer_open(const char *path, lki_cache_writer **out)
@@ -71,7 +69,7 @@ lk_status lki_cache_writer_open(const char *path, lki_cache_writer **out)
 lk_status lki_cache_write(lki_cache_writer *w, const lki_rowset *set)
 {
     uint8_t   header[BLOCK_HEADER];
-    lki_sink  sink = {0};
+    lki_sink  sink LKI_FREED_BY(lki_sink_free) = {0};
     lk_status status = LK_OK;
     lki_save_value(&sink, &(lki_element){(lki_rowset *)set, LKI_ALONE}, &status);
     if (status == LK_OK && sink.failed) status = LK_ENOMEM;
@@ -81,7 +79,6 @@ lk_status lki_cache_write(lki_cache_writer *w, const lki_rowset *set)
     put_le(header + 16, checksum(header, 16), 4);
     if (status == LK_OK) status = lki_durable_write(&w->file, header, sizeof header);
     if (status == LK_OK) status = lki_durable_write(&w->file, sink.data, sink.size);
-    lki_sink_free(&sink);
     w->elements += set->rows > 0 ? set->rows : 1;
     return status;
 }

@@ -471,7 +471,7 @@ static lk_status read_files(const lk_csv_args *a, layout *l, table *t)
 {
     record    r = {0};
     lk_status status = LK_OK;
-    reader   *f = lki_alloc(sizeof *f);
+    reader   *f LKI_RELEASED = lki_alloc(sizeof *f);
     if (!f) return LK_ENOMEM;
     for (int i = 0; i < a->files.count && status == LK_OK; i++) {
         f->stream = NULL;
@@ -480,7 +480,6 @@ static lk_status read_files(const lk_csv_args *a, layout *l, table *t)
         lki_stream_close(f->stream);
     }
     record_free(&r);
-    lki_release(f);
     if (status == LK_OK && !l->fields) status = lki_fail(LK_EFORMAT, "%s: %s: it has no rows", CALL, a->files.item[0]);
     return status;
 }
@@ -503,14 +502,12 @@ static lk_status read_table(const lk_csv_args *a, layout *l, table *t)
 static lk_status name_classes(table *t, lk_names *classes)
 {
     const int    count = t->words.count;
-    int64_t     *rank = lki_alloc_array(count, sizeof *rank);
-    const char **text = lki_alloc_array(count, sizeof *text);
+    int64_t     *rank LKI_RELEASED = lki_alloc_array(count, sizeof *rank);
+    const char **text LKI_RELEASED = lki_alloc_array(count, sizeof *text);
     if (rank && text) lki_words_sort(&t->words, text, rank);
     for (int64_t i = 0; rank && text && i < t->rows; i++)
         t->whole_label[i] = rank[t->whole_label[i]];
     *classes = rank && text ? lki_names_new(count, text, LKI_LIVES_BY_REFERENCE) : (lk_names){-1, NULL};
-    lki_release(rank);
-    lki_release(text);
     return classes->count >= 0 ? LK_OK : LK_ENOMEM;
 }
 
@@ -550,8 +547,8 @@ lk_dataset *lk_csv_dataset_kw(lk_csv_args a)
 {
     LKI_NEAREST;
     LKI_SCOPE_ERRORS;
-    layout      l = {0};
-    table       t = {.all_whole = true};
+    layout      l LKI_FREED_BY(layout_free) = {0};
+    table       t LKI_FREED_BY(table_free) = {.all_whole = true};
     lk_names    classes = {0};
     lk_dataset *d = NULL;
     if (check(&a) != LK_OK) return NULL;
@@ -560,7 +557,5 @@ lk_dataset *lk_csv_dataset_kw(lk_csv_args a)
     if (status == LK_OK) d = dataset_of(&l, &t);
     if (d) d->classes = classes;
     else lki_names_drop(classes);
-    layout_free(&l);
-    table_free(&t);
     return d;
 }

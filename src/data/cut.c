@@ -1,7 +1,6 @@
 /* Some of the elements, or all of them several times: take, skip, shard, repeat. */
 #include "data/data.h"
 #include "data/save.h"
-#include <string.h>
 
 typedef struct cut_node {
     lk_dataset base;
@@ -30,6 +29,12 @@ static lk_status restore(lki_cursor *c, lki_loader *l)
     return lki_load_number(l, &st->given);
 }
 
+#define CUT_OPS(what)                                                                                                              \
+    {                                                                                                                              \
+        .name = "lk_dataset_" #what, .passes = true, .still = lki_cursor_same, .state_bytes = sizeof(cut_state),                   \
+        .next = what##_next, .save = save, .restore = restore, .cardinality = what##_cardinality                                   \
+    }
+
 static lk_dataset *cut_new(const lki_dataset_ops *ops, lk_dataset *input, int64_t count, int64_t index)
 {
     cut_node *n = lki_dataset_new(ops, sizeof *n, 1, &input);
@@ -56,14 +61,7 @@ static int64_t take_cardinality(const lk_dataset *d)
     return n == LK_INFINITE ? count : n < 0 ? (count ? n : 0) : lki_min(n, count);
 }
 
-static const lki_dataset_ops take_ops = {.name = "lk_dataset_take",
-                                         .passes = true,
-                                         .still = lki_cursor_same,
-                                         .state_bytes = sizeof(cut_state),
-                                         .next = take_next,
-                                         .save = save,
-                                         .restore = restore,
-                                         .cardinality = take_cardinality};
+static const lki_dataset_ops take_ops = CUT_OPS(take);
 
 lk_dataset *lk_dataset_take(lk_dataset *d, int64_t count)
 {
@@ -104,14 +102,7 @@ static int64_t skip_cardinality(const lk_dataset *d)
     return n < 0 ? n : lki_max(0, n - ((const cut_node *)d)->count);
 }
 
-static const lki_dataset_ops skip_ops = {.name = "lk_dataset_skip",
-                                         .passes = true,
-                                         .still = lki_cursor_same,
-                                         .state_bytes = sizeof(cut_state),
-                                         .next = skip_next,
-                                         .save = save,
-                                         .restore = restore,
-                                         .cardinality = skip_cardinality};
+static const lki_dataset_ops skip_ops = CUT_OPS(skip);
 
 lk_dataset *lk_dataset_skip(lk_dataset *d, int64_t count)
 {
@@ -157,14 +148,7 @@ static int64_t shard_cardinality(const lk_dataset *d)
     return n / s->count + (n % s->count > s->index);
 }
 
-static const lki_dataset_ops shard_ops = {.name = "lk_dataset_shard",
-                                          .passes = true,
-                                          .still = lki_cursor_same,
-                                          .state_bytes = sizeof(cut_state),
-                                          .next = shard_next,
-                                          .save = save,
-                                          .restore = restore,
-                                          .cardinality = shard_cardinality};
+static const lki_dataset_ops shard_ops = CUT_OPS(shard);
 
 lk_dataset *lk_dataset_shard(lk_dataset *d, int64_t count, int64_t index)
 {
@@ -218,14 +202,7 @@ static int64_t repeat_cardinality(const lk_dataset *d)
     return times == 0 || !lki_size_try_mul(n, times, &all) ? LK_INFINITE : all;
 }
 
-static const lki_dataset_ops repeat_ops = {.name = "lk_dataset_repeat",
-                                           .passes = true,
-                                           .still = lki_cursor_same,
-                                           .state_bytes = sizeof(cut_state),
-                                           .next = repeat_next,
-                                           .save = save,
-                                           .restore = restore,
-                                           .cardinality = repeat_cardinality};
+static const lki_dataset_ops repeat_ops = CUT_OPS(repeat);
 
 lk_dataset *lk_dataset_repeat_kw(lk_repeat_args a)
 {

@@ -125,7 +125,6 @@ lk_status lki_elements_settle(const char *call, int64_t n, lki_element *e);
 lki_vector *lki_vector_of(lk_fn fn, void *user, int count, lk_tensor *const *example);
 lki_vector *lki_vector_retain(lki_vector *v);
 void        lki_vector_drop(lki_vector *v);
-bool        lki_vector_takes(const lki_vector *v, const lki_element *e);
 int         lki_vector_count(const lki_vector *v); /* of results */
 lki_column  lki_vector_column(const lki_vector *v, int i);
 

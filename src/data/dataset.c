@@ -3,7 +3,6 @@
 #include "core/random.h"
 #include "data/data.h"
 #include "dist/device.h"
-#include <string.h>
 
 static void destroy(void *object)
 {

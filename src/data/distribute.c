@@ -16,7 +16,6 @@
 #include "data/split.h"
 #include "op/op.h"
 #include <math.h>
-#include <string.h>
 
 typedef struct distributed_node {
     lk_dataset    base;
@@ -122,26 +121,24 @@ static lk_tensor *spread_rows(const distributed_node *n, lk_tensor *whole, const
 static lk_status deliver_rows(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
     const int   replicas = n->split.replicas;
-    lki_cut    *cut = lki_alloc_array(replicas, sizeof *cut);
-    lk_tensor **item = lki_alloc_array(replicas, sizeof *item);
-    lk_status   status = cut && item ? check_rows(e) : LK_ENOMEM;
-    if (status == LK_OK) status = lki_element_tensors(e, out);
-    if (status == LK_OK) {
-        lki_split_rows(&n->split, out[0]->shape.dim[0], e->set->tag, cut);
-        const bool by_lanes = lki_split_is_lanes(&n->split, out[0]->shape.dim[0], cut);
-        for (int i = 0; i < e->set->count; i++)
-            if (lki_bad(out[i] = spread_rows(n, out[i], cut, by_lanes, item))) status = LK_ENOMEM;
-    }
-    lki_release(cut);
-    lki_release(item);
-    return status;
+    lki_cut    *cut LKI_RELEASED = lki_alloc_array(replicas, sizeof *cut);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(replicas, sizeof *item);
+    LKI_TRY(cut && item ? check_rows(e) : LK_ENOMEM);
+    LKI_TRY(lki_element_tensors(e, out));
+    lki_split_rows(&n->split, out[0]->shape.dim[0], e->set->tag, cut);
+    const bool by_lanes = lki_split_is_lanes(&n->split, out[0]->shape.dim[0], cut);
+    bool       bad = false;
+    for (int i = 0; i < e->set->count; i++)
+        bad |= lki_bad(out[i] = spread_rows(n, out[i], cut, by_lanes, item));
+    return bad ? LK_ENOMEM : LK_OK;
 }
 
 /* Each replica has a batch of its own. */
 static lk_status deliver_group(const distributed_node *n, const lki_element *e, lk_tensor **out)
 {
     const int   replicas = n->split.replicas, count = e->set->count / replicas;
-    lk_tensor **all = lki_alloc_array(e->set->count, sizeof *all), **item = lki_alloc_array(replicas, sizeof *item);
+    lk_tensor **all LKI_RELEASED = lki_alloc_array(e->set->count, sizeof *all);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(replicas, sizeof *item);
     lk_status   status = all && item ? lki_element_tensors(e, all) : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
         int64_t total = 0;
@@ -165,8 +162,6 @@ static lk_status deliver_group(const distributed_node *n, const lki_element *e, 
         }
         if (status == LK_OK && lki_bad(out[i] = lki_per_replica(n->strategy, replicas, item, NULL, false))) status = LK_ENOMEM;
     }
-    lki_release(all);
-    lki_release(item);
     return status;
 }
 
@@ -199,15 +194,13 @@ lk_tuple lki_deliver(lk_dataset *d, const lki_element *e)
     const distributed_node *n = distributed(d);
     lk_tuple                none = {0};
     const bool              wide = n && (n->split.replicas > 1 || n->split.workers > 1);
-    lk_tensor             **out = lki_alloc_array(e->set->count, sizeof *out);
+    lk_tensor             **out LKI_RELEASED = lki_alloc_array(e->set->count, sizeof *out);
     if (!out) return none;
     const bool      grouped = wide && n->grouped && n->split.replicas > 1;
     const lk_status status = grouped               ? deliver_group(n, e, out)
                              : wide && !n->grouped ? deliver_rows(n, e, out)
                                                    : deliver_plain(n, e, out);
-    lk_tuple        t = status == LK_OK ? lki_tuple_new(grouped ? e->set->count / n->split.replicas : e->set->count, out) : none;
-    lki_release(out);
-    return t;
+    return status == LK_OK ? lki_tuple_new(grouped ? e->set->count / n->split.replicas : e->set->count, out) : none;
 }
 
 /* ---- making ---- */
@@ -399,7 +392,7 @@ lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args a)
     lki_split    split = {LK_SPLIT_FILL, a.strategy->replicas, (int)lki_integer_or(a.workers, 1), a.worker, a.strategy->lanes, 0,
                           true};
     const int    inputs = a.replication == LK_PER_REPLICA_INPUT ? split.replicas : 1;
-    lk_dataset **input = lki_zalloc_array(inputs, sizeof *input), *d = NULL;
+    lk_dataset **input LKI_RELEASED = lki_zalloc_array(inputs, sizeof *input), *d = NULL;
     if (!input) return NULL;
     if (call_for_replicas(call, &a, &split, inputs, input) == LK_OK) {
         const bool  wide = split.replicas > 1;
@@ -409,7 +402,6 @@ lk_dataset *lk_distribute_datasets_from_function_kw(lk_distribute_fn_args a)
     }
     for (int i = 0; i < inputs; i++)
         lki_drop(input[i]);
-    lki_release(input);
     return d;
 }
 

@@ -49,7 +49,7 @@ static lk_status hash_stream(lki_stream *s, char hex[HEX])
     lki_sha256 h;
     uint8_t    digest[32];
     size_t     got = 1;
-    uint8_t   *piece = lki_alloc(PIECE);
+    uint8_t   *piece LKI_RELEASED = lki_alloc(PIECE);
     lk_status  status = piece ? LK_OK : LK_ENOMEM;
     lki_sha256_begin(&h);
     while (status == LK_OK && got) {
@@ -59,7 +59,6 @@ static lk_status hash_stream(lki_stream *s, char hex[HEX])
     lki_sha256_end(&h, digest);
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    lki_release(piece);
     return status;
 }
 

@@ -98,12 +98,11 @@ enum { OFFSET_BITS = 40, MOST_FILES = 1 << 22 };
 static lk_status element_of(const files_node *n, const reader *r, uint64_t at, const lki_bytes *record, lki_element *out)
 {
     lk_shape  shape = {1, {(int64_t)record->size}};
-    lki_block step = lki_step_enter();
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     if (!step.owner) return LK_ENOMEM;
     lk_tensor *t = lki_tensor_new(LK_U8, &shape);
     if (!lki_bad(t) && record->size) memcpy(t->data, record->data, record->size);
     *out = lki_element_alone(lki_bad(t) ? NULL : lki_rowset_plain(LKI_ALONE, 1, &t));
-    lki_step_leave(&step);
     if (!out->set) return LK_ENOMEM;
     if (!lki_stream_packed(r->stream) && at >> OFFSET_BITS == 0) {
         out->set->home = &n->base;
@@ -181,18 +180,15 @@ static lk_status files_again(lki_cursor *c, int64_t number, lki_element *out)
     reader           *r = &((files_state *)c->state)->again;
     const int64_t     file = number >> OFFSET_BITS;
     const uint64_t    at = (uint64_t)number & (((uint64_t)1 << OFFSET_BITS) - 1);
-    lki_bytes         record = {0};
+    lki_bytes         record LKI_FREED_BY(lki_bytes_free) = {0};
     bool              end = false;
     if (file < 0 || file >= n->count)
         return lki_fail(LK_EFORMAT, "lk_iterator_restore: file %lld of %d", (long long)file, n->count);
     if (!r->stream || r->file != file) LKI_TRY(reader_open(n, r, (int)file));
     LKI_TRY(reader_seek(n, r, at));
-    lk_status status = read_record(n, r, &record, &end);
-    if (status == LK_OK && end)
-        status = lki_fail(LK_EFORMAT, "%s: has no record at byte %llu any more", n->path[file], (unsigned long long)at);
-    if (status == LK_OK) status = element_of(n, r, at, &record, out);
-    lki_bytes_free(&record);
-    return status;
+    LKI_TRY(read_record(n, r, &record, &end));
+    if (end) return lki_fail(LK_EFORMAT, "%s: has no record at byte %llu any more", n->path[file], (unsigned long long)at);
+    return element_of(n, r, at, &record, out);
 }
 
 static int64_t files_cardinality(const lk_dataset *d)
@@ -289,18 +285,15 @@ lk_status lk_tfrecord_write(const char *path, lk_tuple records)
     LKI_SCOPE_ERRORS;
     const char *call = "lk_tfrecord_write";
     if (!path || !*path) return lki_fail(LK_EINVAL, "%s: the name of the file is missing", call);
-    lki_bytes *bytes = lki_alloc_array(records.count + 1, sizeof *bytes);
+    lki_bytes *bytes LKI_RELEASED = lki_alloc_array(records.count + 1, sizeof *bytes);
     if (!bytes) return LK_ENOMEM;
-    lk_status status = LK_OK;
-    for (int i = 0; i < records.count && status == LK_OK; i++) {
+    for (int i = 0; i < records.count; i++) {
         const lk_tensor *t = records.item[i];
         const void      *data = lk_data(t);
-        if (!data) status = lk_failed() ? lk_error_code() : lki_poisoned_status(call);
-        else if (t->dtype != LK_U8)
-            status = lki_fail(LK_EDTYPE, "%s: record %d is %s; records are bytes, u8", call, i, lk_dtype_name(t->dtype));
-        else bytes[i] = (lki_bytes){(uint8_t *)data, (size_t)lki_shape_size(&t->shape)};
+        if (!data) return lk_failed() ? lk_error_code() : lki_poisoned_status(call);
+        if (t->dtype != LK_U8)
+            return lki_fail(LK_EDTYPE, "%s: record %d is %s; records are bytes, u8", call, i, lk_dtype_name(t->dtype));
+        bytes[i] = (lki_bytes){(uint8_t *)data, (size_t)lki_shape_size(&t->shape)};
     }
-    if (status == LK_OK) status = lki_tfrecord_write(path, records.count, bytes);
-    lki_release(bytes);
-    return status;
+    return lki_tfrecord_write(path, records.count, bytes);
 }

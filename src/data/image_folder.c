@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/random.h"
 #include "core/rounding.h"
 #include "core/thread.h"
@@ -67,13 +68,7 @@ static lk_status list_folder(const char *call, const char *folder, list *out)
     return status;
 }
 
-static char *path_of(const char *folder, const char *name)
-{
-    char *with_slash = lki_path_join(folder, strlen(folder), "/");
-    char *path = with_slash ? lki_path_join(with_slash, strlen(with_slash), name) : NULL;
-    lki_release(with_slash);
-    return path;
-}
+static char *path_of(const char *folder, const char *name) { return lki_text_new("%s/%s", folder, name); }
 
 static bool is_folder(const char *path)
 {
@@ -130,7 +125,7 @@ static lk_status add_picture(gallery *g, char *path, int64_t label)
 
 static lk_status add_class(const char *call, gallery *g, const char *folder, const char *name)
 {
-    list          files = {0};
+    list          files LKI_FREED_BY(list_free) = {0};
     const int64_t label = g->classes.count;
     lk_status     status = list_add(&g->classes, name);
     if (status == LK_OK) status = list_folder(call, folder, &files);
@@ -143,23 +138,19 @@ static lk_status add_class(const char *call, gallery *g, const char *folder, con
             lki_release(path);
         }
     }
-    list_free(&files);
     return status;
 }
 
 static lk_status list_gallery(const char *call, const char *folder, gallery *g)
 {
-    list      entries = {0};
-    lk_status status = list_folder(call, folder, &entries);
-    for (int i = 0; i < entries.count && status == LK_OK; i++) {
-        char *path = path_of(folder, entries.item[i]);
-        if (!path) status = LK_ENOMEM;
-        else if (is_folder(path)) status = add_class(call, g, path, entries.item[i]);
+    list entries LKI_FREED_BY(list_free) = {0};
+    LKI_TRY(list_folder(call, folder, &entries));
+    for (int i = 0; i < entries.count; i++) {
+        char *path LKI_RELEASED = path_of(folder, entries.item[i]);
+        if (!path) return LK_ENOMEM;
+        if (is_folder(path)) LKI_TRY(add_class(call, g, path, entries.item[i]));
         else note_other(g, path);
-        lki_release(path);
     }
-    list_free(&entries);
-    if (status != LK_OK) return status;
     if (!g->count)
         return lki_fail(LK_ENOTFOUND,
                         "%s: no pictures in %s; they should be in a folder per class, %s/<class>/<name>.png, .jpg or .jpeg", call,
@@ -187,8 +178,8 @@ static int by_number(const void *a, const void *b)
 static lk_status keep_share(gallery *g, double share, uint64_t seed, lk_split_of split)
 {
     const int held_out = (int)(share * g->count);
-    ticket   *drawn = lki_alloc_array(g->count, sizeof *drawn);
-    bool     *tested = lki_zalloc_array(g->count, sizeof *tested);
+    ticket   *drawn LKI_RELEASED = lki_alloc_array(g->count, sizeof *drawn);
+    bool     *tested LKI_RELEASED = lki_zalloc_array(g->count, sizeof *tested);
     int       kept = 0;
     for (int i = 0; drawn && i < g->count; i++)
         drawn[i] = (ticket){lki_mix(seed, (uint64_t)i), i};
@@ -200,8 +191,6 @@ static lk_status keep_share(gallery *g, double share, uint64_t seed, lk_split_of
         else lki_release(g->item[i].path);
     const bool good = drawn && tested;
     if (good) g->count = kept;
-    lki_release(drawn);
-    lki_release(tested);
     return good ? LK_OK : LK_ENOMEM;
 }
 
@@ -209,11 +198,9 @@ static lk_status keep_share(gallery *g, double share, uint64_t seed, lk_split_of
 
 static lk_status decode_file(const char *path, int channels, lki_image *out)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(lki_file_read(path, &bytes));
-    const lk_status status = lki_image_decode(path, bytes.data, bytes.size, channels, out);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_image_decode(path, bytes.data, bytes.size, channels, out);
 }
 
 typedef struct folder_node {
@@ -227,10 +214,9 @@ static lk_status decode_row(const folder_node *n, int64_t row, float *pixels, in
 {
     const picture  *p = &n->gallery.item[row];
     const lk_shape *s = &n->column[0].shape;
-    lki_image       image;
+    lki_image       image LKI_FREED_BY(lki_image_free) = {0};
     LKI_TRY(decode_file(p->path, n->channels, &image));
     lki_image_resize(&image, s->dim[0], s->dim[1], pixels);
-    lki_image_free(&image);
     *label = p->label;
     return LK_OK;
 }
@@ -368,14 +354,12 @@ lk_dataset *lk_image_folder_kw(lk_image_folder_args a)
 lk_tensor *lk_image_read(const char *path, int channels)
 {
     LKI_SCOPE_ERRORS;
-    lki_image image;
+    lki_image image LKI_FREED_BY(lki_image_free) = {0};
     if (!path || !*path) return lki_refuse(LK_EINVAL, "lk_image_read: the name of the file is missing");
     if (channels != 0 && channels != 1 && channels != 3 && channels != 4)
         return lki_refuse(LK_EINVAL, "lk_image_read: %d channels; it must be 1, 3 or 4, or 0 for those of the file", channels);
     if (decode_file(path, channels, &image) != LK_OK) return &lki_poison;
-    lk_tensor *t = lk_tensor_from(LK_SHAPE(image.height, image.width, image.channels), LK_U8, image.pixels);
-    lki_image_free(&image);
-    return t;
+    return lk_tensor_from(LK_SHAPE(image.height, image.width, image.channels), LK_U8, image.pixels);
 }
 
 /* Rounded to the nearest, within 0 to 255; NaN is black. */
@@ -387,13 +371,11 @@ static lk_status encode(const lk_tensor *t, const void *data, lki_bytes *out)
     const int       channels = s->rank == 3 ? (int)s->dim[2] : 1;
     if (t->dtype == LK_U8) return lki_png_encode(s->dim[1], s->dim[0], channels, data, out);
     const int64_t size = lki_shape_size(s);
-    uint8_t      *bytes = lki_alloc((size_t)size);
+    uint8_t      *bytes LKI_RELEASED = lki_alloc((size_t)size);
     if (!bytes) return LK_ENOMEM;
     for (int64_t i = 0; i < size; i++)
         bytes[i] = byte_of(((const float *)data)[i]);
-    const lk_status status = lki_png_encode(s->dim[1], s->dim[0], channels, bytes, out);
-    lki_release(bytes);
-    return status;
+    return lki_png_encode(s->dim[1], s->dim[0], channels, bytes, out);
 }
 
 static bool can_be_picture(const lk_tensor *t)
@@ -410,7 +392,7 @@ lk_status lk_image_write(const char *path, lk_tensor *pixels)
     LKI_SCOPE_ERRORS;
     const char *call = "lk_image_write";
     char        text[LKI_SHAPE_TEXT];
-    lki_bytes   png;
+    lki_bytes   png LKI_FREED_BY(lki_bytes_free) = {0};
     lk_tensor  *t = lki_plain(pixels);
     if (!path || !*path) return lki_fail(LK_EINVAL, "%s: the name of the file is missing", call);
     if (!t) return lki_fail(LK_EINVAL, "%s: the picture is NULL", call);
@@ -422,7 +404,5 @@ lk_status lk_image_write(const char *path, lk_tensor *pixels)
         return lki_fail(LK_ESHAPE, "%s: %s %s; a picture is u8 or f32, [height, width] or [height, width, 1, 3 or 4]", call,
                         lk_dtype_name(t->dtype), lki_shape_text(&t->shape, text));
     LKI_TRY(encode(t, data, &png));
-    const lk_status status = lki_durable_file(path, png.data, png.size);
-    lki_bytes_free(&png);
-    return status;
+    return lki_durable_file(path, png.data, png.size);
 }

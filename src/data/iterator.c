@@ -16,7 +16,6 @@
 #include "data/save.h"
 #include "format/trace.h"
 #include "op/record.h"
-#include <string.h>
 
 typedef struct turn {
     lki_object   object;

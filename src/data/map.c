@@ -73,16 +73,12 @@ typedef struct map_state {
 static lk_status call_function(const map_node *n, const lki_element *e, lki_element *out)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];
-    lki_block  step = lki_step_enter();
-    lk_status  status = step.owner ? lki_element_tensors(e, item) : LK_ENOMEM;
-    lk_tuple   in = status == LK_OK ? lki_tuple_new(e->set->count, item) : (lk_tuple){0};
-    if (status == LK_OK && !in.count) status = LK_ENOMEM;
-    if (status == LK_OK) {
-        lk_tuple made = n->fn(in, n->user);
-        status = lk_failed() ? lk_error_code() : lki_element_of_tuple("lk_dataset_map: what the function returned", made, out);
-    }
-    lki_step_leave(&step);
-    return status;
+    lki_block  step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
+    LKI_TRY(step.owner ? lki_element_tensors(e, item) : LK_ENOMEM);
+    const lk_tuple in = lki_tuple_new(e->set->count, item);
+    if (!in.count) return LK_ENOMEM;
+    const lk_tuple made = n->fn(in, n->user);
+    return lk_failed() ? lk_error_code() : lki_element_of_tuple("lk_dataset_map: what the function returned", made, out);
 }
 
 /* ---- forms ---- */
@@ -434,10 +430,9 @@ static bool map_still(lki_cursor *c)
     for (int i = 0; i < st->form_count && same; i++) {
         const form *f = &st->forms[i];
         lk_tensor  *item[LKI_MOST_COLUMNS];
-        lki_block   step = lki_step_enter();
+        lki_block   step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
         same = f->vector && step.owner && lki_element_tensors(&f->like, item) == LK_OK &&
                lki_vector_still(f->vector, n->fn, n->user, f->like.set->count, item);
-        lki_step_leave(&step);
     }
     return same;
 }
@@ -488,14 +483,13 @@ typedef struct filter_node {
 static lk_status passes(const filter_node *n, const lki_element *e, bool *yes)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];
-    lki_block  step = lki_step_enter();
-    lk_status  status = step.owner ? lki_element_tensors(e, item) : LK_ENOMEM;
-    lk_tuple   t = status == LK_OK ? lki_tuple_new(e->set->count, item) : (lk_tuple){0};
-    if (status == LK_OK && !t.count) status = LK_ENOMEM;
-    *yes = status == LK_OK && n->fn(t, n->user) != 0;
-    if (lk_failed()) status = lk_error_code();
-    lki_step_leave(&step);
-    return status;
+    lki_block  step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
+    *yes = false;
+    LKI_TRY(step.owner ? lki_element_tensors(e, item) : LK_ENOMEM);
+    const lk_tuple t = lki_tuple_new(e->set->count, item);
+    if (!t.count) return LK_ENOMEM;
+    *yes = n->fn(t, n->user) != 0;
+    return lk_failed() ? lk_error_code() : LK_OK;
 }
 
 static lk_status filter_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)

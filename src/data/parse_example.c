@@ -1,7 +1,6 @@
 /* Records of tf.train.Example as tensors of fixed types and shapes: a map over numbered records.
  *
  *     records --enumerate--> (number, bytes) --parse, on .parallel threads--> a tensor per feature */
-#include "core/dtype.h"
 #include "core/memory.h"
 #include "data/data.h"
 #include "data/example.h"
@@ -89,7 +88,7 @@ static lk_tensor *parse_picture(const place *at, const lki_wire *bytes)
 {
     char            name[160], has[96];
     const lk_shape *s = &at->feature->shape;
-    lki_image       image;
+    lki_image       image LKI_FREED_BY(lki_image_free) = {0};
     lk_tensor      *t = &lki_poison;
     snprintf(name, sizeof name, "%s: record %lld, feature \"%.64s\"", CALL, (long long)at->record, at->feature->name);
     if (lki_image_decode(name, bytes->p, lki_wire_left(bytes), channels_of(s), &image) != LK_OK) return t;
@@ -98,7 +97,6 @@ static lk_tensor *parse_picture(const place *at, const lki_wire *bytes)
         snprintf(has, sizeof has, "its picture is %lld x %lld", (long long)image.height, (long long)image.width);
         refuse(at, LK_ESHAPE, has);
     }
-    lki_image_free(&image);
     return t;
 }
 

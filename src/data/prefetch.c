@@ -19,7 +19,6 @@
 #include "core/thread.h"
 #include "data/gather.h"
 #include "format/trace.h"
-#include <string.h>
 
 enum { DEFAULT_AHEAD = 2, MOST_AHEAD = 1 << 16 };
 enum {

@@ -27,13 +27,12 @@ static lk_status no_rows(const lki_element *like, lki_rowset **out)
     lk_status  status = LK_OK;
     LKI_TRY(lki_stack("lk_distribute_dataset", 1, like, out));
     lki_rowset *one = *out;
-    lki_block   step = lki_step_enter();
+    lki_block   step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     for (int i = 0; i < count && status == LK_OK; i++) {
         item[i] = step.owner ? lki_tensor_row_range(one->item[i], 0, 0, &(lki_rows){0}) : &lki_poison;
         if (lki_bad(item[i])) status = LK_ENOMEM;
     }
     *out = status == LK_OK ? lki_rowset_plain(LKI_ALONE, count, item) : NULL;
-    lki_step_leave(&step);
     lki_rowset_drop(one, 1);
     return status == LK_OK && !*out ? LK_ENOMEM : status;
 }
@@ -143,23 +142,21 @@ static int64_t piece_rows(const lki_split *s, int64_t batch_rows, int64_t step, 
 
 static lk_status cut_piece(pieces_state *st, int64_t rows, int64_t tag, lki_element *out)
 {
-    lk_tensor  *item[LKI_MOST_COLUMNS];
-    lki_rowset *set = NULL;
-    const int   count = st->from.set->count;
-    lki_block   step = lki_step_enter();
-    lk_status   status = step.owner ? lki_element_tensors(&st->from, item) : LK_ENOMEM;
-    for (int i = 0; i < count && status == LK_OK; i++) {
+    lk_tensor *item[LKI_MOST_COLUMNS];
+    const int  count = st->from.set->count;
+    lki_block  step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
+    *out = lki_element_alone(NULL);
+    LKI_TRY(step.owner ? lki_element_tensors(&st->from, item) : LK_ENOMEM);
+    for (int i = 0; i < count; i++) {
         if (item[i]->shape.rank < 1 || item[i]->shape.dim[0] != rows_of(&st->from))
-            status = lki_fail(
+            return lki_fail(
                 LK_EINVAL,
                 "lk_distribute_dataset: tensor %d of an element has another batch size than tensor 0; all must have the same", i);
-        else if (lki_bad(item[i] = lki_tensor_row_range(item[i], st->next, rows, &item[i]->rows))) status = LK_ENOMEM;
+        if (lki_bad(item[i] = lki_tensor_row_range(item[i], st->next, rows, &item[i]->rows))) return LK_ENOMEM;
     }
-    if (status == LK_OK && !(set = lki_rowset_plain(LKI_ALONE, count, item))) status = LK_ENOMEM;
-    if (set) set->tag = tag;
-    lki_step_leave(&step);
-    *out = lki_element_alone(set);
-    return status;
+    if (!(*out = lki_element_alone(lki_rowset_plain(LKI_ALONE, count, item))).set) return LK_ENOMEM;
+    out->set->tag = tag;
+    return LK_OK;
 }
 
 static lk_status next_batch(lki_cursor *c, bool *some)
@@ -283,12 +280,10 @@ static lk_status group_tensors(int replicas, const lki_element *e, int first, lk
 static lk_status make_group(int replicas, const lki_element *e, int first, lki_element *out)
 {
     const int   all = replicas * e[first].set->count;
-    lk_tensor **item = lki_zalloc_array(all, sizeof *item);
-    lki_block   step = lki_step_enter();
+    lk_tensor **item LKI_RELEASED = lki_zalloc_array(all, sizeof *item);
+    lki_block   step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     lk_status   status = item && step.owner ? group_tensors(replicas, e, first, item) : LK_ENOMEM;
     *out = lki_element_alone(status == LK_OK ? lki_rowset_plain(LKI_ALONE, all, item) : NULL);
-    lki_step_leave(&step);
-    lki_release(item);
     return status == LK_OK && !out->set ? LK_ENOMEM : status;
 }
 
@@ -314,14 +309,13 @@ static lk_status group_one(lki_cursor *c, lki_element *e, lki_element *out, int6
 
 static lk_status group_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
 {
-    lki_element *e = lki_alloc_array(((const group_node *)c->dataset)->replicas, sizeof *e);
-    lk_status    status = e ? LK_OK : LK_ENOMEM;
-    for (int64_t more = 1; *got < want && more && status == LK_OK; *got += more) {
+    lki_element *e LKI_RELEASED = lki_alloc_array(((const group_node *)c->dataset)->replicas, sizeof *e);
+    if (!e) return LK_ENOMEM;
+    for (int64_t more = 1; *got < want && more; *got += more) {
         more = 0;
-        status = group_one(c, e, out + *got, &more);
+        LKI_TRY(group_one(c, e, out + *got, &more));
     }
-    lki_release(e);
-    return status;
+    return LK_OK;
 }
 
 static int64_t group_cardinality(const lk_dataset *d)

@@ -23,21 +23,19 @@ static lk_tuple fold_step(lk_tuple in, void *user)
 static lk_tensor *hand_over_replicas(lk_tensor *t)
 {
     const lki_replicas *r = t->replicas;
-    lk_tensor         **item = lki_alloc_array(r->count, sizeof *item), *out = &lki_poison;
+    lk_tensor         **item LKI_RELEASED = lki_alloc_array(r->count, sizeof *item), *out = &lki_poison;
     for (int i = 0; item && i < r->count; i++)
         item[i] = lki_hand_over(r->item[i]);
     if (item) out = lki_per_replica(r->strategy, r->count, item, r->whole ? lki_hand_over(r->whole) : NULL, r->mirrored);
-    lki_release(item);
     return out;
 }
 
 static lk_tensor *hand_over_nest(lk_tensor *t)
 {
-    lk_tensor **item = lki_alloc_array(t->nest->count + 1, sizeof *item), *out = &lki_poison;
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(t->nest->count + 1, sizeof *item), *out = &lki_poison;
     for (int i = 0; item && i < t->nest->count; i++)
         item[i] = t->nest->item[i] ? lki_hand_over(t->nest->item[i]) : NULL;
     if (item) out = lk_nest((lk_tuple){t->nest->count, item});
-    lki_release(item);
     return out;
 }
 
@@ -75,14 +73,13 @@ static bool is_good(lk_tuple t, int count)
 /* One turn; `all` has the state's tensors, and room for the element's. */
 static bool fold_element(lk_function *f, int states, lk_tensor **state, lk_tuple element)
 {
-    lk_tensor **all = lki_alloc_array(states + element.count, sizeof *all);
+    lk_tensor **all LKI_RELEASED = lki_alloc_array(states + element.count, sizeof *all);
     if (!all) return false;
     for (int i = 0; i < states; i++)
         all[i] = state[i];
     for (int i = 0; i < element.count; i++)
         all[states + i] = element.item[i];
     lk_tuple out = lk_call(f, lki_tuple_new(states + element.count, all));
-    lki_release(all);
     if (lk_failed() || !is_good(out, states)) return false;
     hold_state(out, states, state);
     return true;
@@ -116,8 +113,8 @@ lk_tuple lk_dataset_reduce_kw(lk_fold_args a)
     if (check(&a) != LK_OK) return lki_tuple_new(0, NULL);
     fold         fold_user = {a.fn, a.user, a.initial.count};
     lk_function *f = lk_function_of(fold_step, &fold_user, .name = "lk_dataset_reduce");
-    lk_tensor  **state = f ? lki_alloc_array(a.initial.count, sizeof *state) : NULL;
-    lk_tensor  **out = state ? lki_alloc_array(a.initial.count, sizeof *out) : NULL;
+    lk_tensor  **state LKI_RELEASED = f ? lki_alloc_array(a.initial.count, sizeof *state) : NULL;
+    lk_tensor  **out LKI_RELEASED = state ? lki_alloc_array(a.initial.count, sizeof *out) : NULL;
     lk_tuple     result = lki_tuple_new(0, NULL);
     for (int i = 0; out && i < a.initial.count; i++)
         state[i] = lki_retain(a.initial.item[i]);
@@ -128,8 +125,6 @@ lk_tuple lk_dataset_reduce_kw(lk_fold_args a)
     }
     for (int i = 0; out && i < a.initial.count; i++)
         lki_drop(state[i]);
-    lki_release(out);
-    lki_release(state);
     lk_free(f);
     return result;
 }

@@ -240,14 +240,13 @@ lk_status lki_check_tuple(const char *call, lk_tuple t)
 lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out)
 {
     LKI_TRY(lki_check_tuple(call, t));
-    lk_tensor **item = lki_alloc_array(t.count + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(t.count + 1, sizeof *item);
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < t.count && status == LK_OK; i++) {
         item[i] = lki_tensor_for_host(t.item[i]);
         status = lki_bad(item[i]) ? lk_error_code() : lki_tensor_detach(item[i]);
     }
     lki_rowset *s = status == LK_OK ? lki_rowset_plain(LKI_ALONE, t.count, item) : NULL;
-    lki_release(item);
     if (!s) return status == LK_OK ? LK_ENOMEM : status;
     *out = lki_element_alone(s);
     return LK_OK;
@@ -467,23 +466,19 @@ static lk_status stack_by_kind(const char *call, int64_t n, const lki_element *e
         same = same_way(&e[0], &e[i]);
     if (same && e[0].set->kind == LKI_SET_PLAIN) return stack_plain(call, n, e, out);
     if (same && e[0].set->kind == LKI_SET_MADE) return stack_made(call, n, e, out);
-    lki_element *scratch = lki_alloc_array(n, sizeof *scratch);
+    lki_element *scratch LKI_RELEASED = lki_alloc_array(n, sizeof *scratch);
     if (!scratch) return LK_ENOMEM;
-    lk_status status = !same                              ? stack_mixture(call, n, e, scratch, out)
-                       : e[0].set->kind == LKI_SET_MAPPED ? stack_mapped(call, n, e, scratch, out)
-                                                          : stack_joined(call, n, e, scratch, out);
-    lki_release(scratch);
-    return status;
+    return !same                              ? stack_mixture(call, n, e, scratch, out)
+           : e[0].set->kind == LKI_SET_MAPPED ? stack_mapped(call, n, e, scratch, out)
+                                              : stack_joined(call, n, e, scratch, out);
 }
 
 lk_status lki_stack(const char *call, int64_t n, const lki_element *e, lki_rowset **out)
 {
     *out = NULL;
-    lki_block step = lki_step_enter();
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     if (!step.owner) return LK_ENOMEM;
-    lk_status status = are_neighbours(n, e) ? stack_neighbours(n, e, out) : stack_by_kind(call, n, e, out);
-    lki_step_leave(&step);
-    return status;
+    return are_neighbours(n, e) ? stack_neighbours(n, e, out) : stack_by_kind(call, n, e, out);
 }
 
 /* ---- computing what is still to be computed ---- */
@@ -506,11 +501,10 @@ lk_status lki_element_plain(const lki_element *e, lki_element *out)
 {
     lk_tensor  *item[LKI_MOST_COLUMNS];
     lki_rowset *set = NULL;
-    lki_block   step = lki_step_enter();
+    lki_block   step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     if (!step.owner) return LK_ENOMEM;
     lk_status status = lki_element_tensors(e, item);
     if (status == LK_OK) status = set_of(LKI_ALONE, e->set->count, item, &set);
-    lki_step_leave(&step);
     *out = lki_element_alone(set);
     return status;
 }

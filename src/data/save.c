@@ -44,15 +44,13 @@ static lk_status save_tensor(lki_sink *sink, const lk_tensor *t)
 
 void lki_save_value(lki_sink *sink, const lki_element *e, lk_status *status)
 {
-    lk_tensor **item = lki_alloc_array(e->set->count, sizeof *item);
-    lki_block   step = lki_step_enter();
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(e->set->count, sizeof *item);
+    lki_block   step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     if (*status == LK_OK) *status = item && step.owner ? lki_element_tensors(e, item) : LK_ENOMEM;
     lki_sink_varint(sink, (uint64_t)e->set->count);
     lki_sink_varint(sink, (uint64_t)e->set->tag);
     for (int i = 0; i < e->set->count && *status == LK_OK; i++)
         *status = save_tensor(sink, item[i]);
-    lki_step_leave(&step);
-    lki_release(item);
 }
 
 static bool gives_again(const lki_cursor *c, const lki_element *e)
@@ -209,8 +207,8 @@ lk_status lki_load_value(lki_wire *w, const char *file, lki_element *out)
     uint64_t count, tag;
     if (!lki_wire_varint(w, &count) || !lki_wire_varint(w, &tag) || count < 1 || count > lki_wire_left(w) / 3)
         return fail_value(file);
-    lk_tensor **item = lki_alloc_array(count, sizeof *item);
-    lki_block   step = lki_step_enter();
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(count, sizeof *item);
+    lki_block   step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     lk_status   status = item && step.owner ? LK_OK : LK_ENOMEM;
     for (uint64_t i = 0; i < count && status == LK_OK; i++) {
         item[i] = load_tensor(w);
@@ -218,8 +216,6 @@ lk_status lki_load_value(lki_wire *w, const char *file, lki_element *out)
     }
     lki_rowset *set = status == LK_OK ? lki_rowset_plain(LKI_ALONE, (int)count, item) : NULL;
     if (set) set->tag = (int64_t)tag;
-    lki_step_leave(&step);
-    lki_release(item);
     *out = lki_element_alone(set);
     return status == LK_OK && !set ? LK_ENOMEM : status;
 }

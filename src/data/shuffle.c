@@ -9,7 +9,6 @@
 #include "data/data.h"
 #include "data/save.h"
 #include <math.h>
-#include <string.h>
 
 typedef struct shuffle_node {
     lk_dataset base;

@@ -147,7 +147,7 @@ static int64_t range_cardinality(const lk_dataset *d) { return ((const range_nod
 static lk_status range_block(const range_node *n, int64_t first, int64_t count, lki_rowset **out)
 {
     lk_shape  shape = {1, {count}};
-    lki_block step = lki_step_enter();
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     if (!step.owner) return LK_ENOMEM;
     lk_tensor *t = lki_tensor_new(n->dtype, &shape);
     *out = lki_bad(t) ? NULL : lki_rowset_plain(count, 1, &t);
@@ -156,7 +156,6 @@ static lk_status range_block(const range_node *n, int64_t first, int64_t count, 
         if (n->dtype == LK_I64) ((int64_t *)t->data)[i] = x;
         else lki_element_set(n->dtype, t->data, i, (double)x);
     }
-    lki_step_leave(&step);
     if (!*out) return LK_ENOMEM;
     (*out)->home = &n->base;
     (*out)->first = first;
@@ -256,12 +255,11 @@ static int64_t generator_cardinality(const lk_dataset *d)
 static lk_status generate(const generator_node *n, int64_t number, lki_element *out, bool *made)
 {
     lk_tuple  t = {0};
-    lki_block step = lki_step_enter();
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     lk_status status = step.owner ? LK_OK : LK_ENOMEM;
     *made = status == LK_OK && n->fn(number, &t, n->user) != 0;
     if (lk_failed()) status = lk_error_code();
     if (*made && status == LK_OK) status = lki_element_of_tuple(n->base.ops->name, t, out);
-    lki_step_leave(&step);
     if (!*made || status != LK_OK) return status;
     out->set->home = &n->base;
     out->set->first = number;

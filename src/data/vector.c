@@ -204,7 +204,7 @@ static int follow(const lki_vector *v, int value, bool *on_the_way, bool *comput
 static lk_status fill_table(const lki_vector *v, int input, int output, const bool *on_the_way, lki_byte_map *f)
 {
     const lk_shape line = {1, {LKI_BYTE_VALUES}};
-    lk_tensor    **value = lki_zalloc_array(v->inputs + v->actions, sizeof *value);
+    lk_tensor    **value LKI_RELEASED = lki_zalloc_array(v->inputs + v->actions, sizeof *value);
     if (!value) return LK_ENOMEM;
     lk_tensor *all = value[input] = lki_tensor_new(LK_U8, &line);
     lk_status  status = lki_bad(all) ? LK_ENOMEM : LK_OK;
@@ -214,7 +214,6 @@ static lk_status fill_table(const lki_vector *v, int input, int output, const bo
         if (on_the_way[n] && passes_on(&v->action[n])) value[v->inputs + n] = value[only_operand(v, &v->action[n])];
         else if (on_the_way[n]) status = run_action(&v->action[n], &v->action[n].attr, value, &value[v->inputs + n]);
     if (status == LK_OK) memcpy(f->table, value[output]->data, sizeof f->table);
-    lki_release(value);
     return status;
 }
 
@@ -228,7 +227,7 @@ static void choose_form(lki_byte_map *f)
 
 static lk_status find_source(const lki_vector *v, int output, source *out)
 {
-    bool *on_the_way = lki_zalloc((size_t)v->actions + 1), computes = false;
+    bool *on_the_way LKI_RELEASED = lki_zalloc((size_t)v->actions + 1), computes = false;
     if (!on_the_way) return LK_ENOMEM;
     lk_status        status = LK_OK;
     const lki_column made = column_of(v, output);
@@ -239,7 +238,6 @@ static lk_status find_source(const lki_vector *v, int output, source *out)
         if (!out->bytes) out->input = -1;
         else if ((status = fill_table(v, out->input, output, on_the_way, out->bytes)) == LK_OK) choose_form(out->bytes);
     }
-    lki_release(on_the_way);
     return status;
 }
 
@@ -322,17 +320,6 @@ void lki_vector_drop(lki_vector *v)
 
 /* ---- asking ---- */
 
-bool lki_vector_takes(const lki_vector *v, const lki_element *e)
-{
-    if (v->inputs != e->set->count) return false;
-    for (int i = 0; i < v->inputs; i++) {
-        lki_column column = lki_element_column(e, i);
-        if (column.is_batch || column.dtype != v->input[i].dtype || !lki_shape_equal(&column.shape, &v->input[i].shape))
-            return false;
-    }
-    return true;
-}
-
 static bool same_columns(const lki_column *a, const lki_column *b)
 {
     return a->dtype == b->dtype && lki_shape_equal(&a->shape, &b->shape);
@@ -409,16 +396,14 @@ static lk_status run_wanted(const lki_vector *v, int64_t rows, lk_tensor **value
 
 lk_status lki_vector_run(const lki_vector *v, int64_t rows, lk_tensor *const *in, lk_tensor **out)
 {
-    lk_tensor **value = lki_alloc_array(v->inputs + v->actions, sizeof *value);
+    lk_tensor **value LKI_RELEASED = lki_alloc_array(v->inputs + v->actions, sizeof *value);
     if (!value) return LK_ENOMEM;
     memcpy(value, in, (size_t)v->inputs * sizeof *value);
-    lki_block step = lki_step_enter();
+    lki_block step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
     lki_recording_pause();
     lk_status status = step.owner ? run_wanted(v, rows, value) : LK_ENOMEM;
     lki_recording_resume();
     for (int i = 0; i < v->outputs && status == LK_OK; i++)
         out[i] = lki_retain(value[v->output[i]]);
-    lki_step_leave(&step);
-    lki_release(value);
     return status;
 }

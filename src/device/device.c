@@ -6,7 +6,6 @@
 #include "core/thread.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 static _Thread_local lki_device *current;
 LKI_MUTEX(twins_lock);
@@ -85,12 +84,10 @@ static lk_status carry(lki_buffer *to, const lki_buffer *from)
     if (lki_on_host(from->device)) return to->device->ops->write(to->device, to->data, from->data, from->bytes);
     if (lki_on_host(to->device)) return from->device->ops->read(from->device, to->data, from->data, from->bytes);
     if (to->device->ops->peer) return to->device->ops->peer(to->device, to->data, from->device, from->data, from->bytes);
-    void *host = lki_alloc(from->bytes);
+    void *host LKI_RELEASED = lki_alloc(from->bytes);
     if (!host) return LK_ENOMEM;
-    lk_status status = from->device->ops->read(from->device, host, from->data, from->bytes);
-    if (status == LK_OK) status = to->device->ops->write(to->device, to->data, host, from->bytes);
-    lki_release(host);
-    return status;
+    LKI_TRY(from->device->ops->read(from->device, host, from->data, from->bytes));
+    return to->device->ops->write(to->device, to->data, host, from->bytes);
 }
 
 static lki_buffer *twin_of(lki_buffer *b, const lki_device *device)

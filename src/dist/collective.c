@@ -101,14 +101,13 @@ static lk_status reduce_together(lk_strategy *s, int count, void *const *everyon
 {
     reduction *mine = first;
     LKI_TRY(check_alike(count, everyones));
-    lk_tensor **item = lki_alloc_array(lki_size_mul(mine->count, count) + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(lki_size_mul(mine->count, count) + 1, sizeof *item);
     if (!item) return LK_ENOMEM;
     for (int i = 0; i < mine->count; i++)
         for (int r = 0; r < count; r++)
             item[i * count + r] = ((reduction *)everyones[r])->leaf[i];
     bool      mean = mine->op == LK_MEAN;
     lk_status status = lki_cross_batch("lk_all_reduce", s, NULL, mine->options, mean, mine->count, count, item, mine->out);
-    lki_release(item);
     for (int r = 1; r < count && status == LK_OK; r++)
         for (int i = 0; i < mine->count; i++)
             ((reduction *)everyones[r])->out[i] = lki_retain(mine->out[i]);
@@ -158,13 +157,11 @@ static int leaves_of(lk_tuple values, lk_tensor **out)
 /* The same structure with other leaves; the next one is **leaf. */
 static lk_tuple with_leaves(lk_tuple values, lk_tensor ***leaf)
 {
-    lk_tensor **item = lki_alloc_array(values.count + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(values.count + 1, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int i = 0; i < values.count; i++)
         item[i] = values.item[i]->nest ? lk_nest(with_leaves(*values.item[i]->nest, leaf)) : *(*leaf)++;
-    lk_tuple out = lki_tuple_new(values.count, item);
-    lki_release(item);
-    return out;
+    return lki_tuple_new(values.count, item);
 }
 
 static lk_status check_leaves(const char *call, lk_reduce_op op, int count, lk_tensor *const *leaf)
@@ -184,7 +181,7 @@ lk_tuple lk_all_reduce_all(lk_replica_context *c, lk_reduce_op op, lk_tuple valu
     lk_tuple none = lki_tuple_new(0, NULL);
     if (check_context("lk_all_reduce", c) != LK_OK || lki_check_communication("lk_all_reduce", &options) != LK_OK) return none;
     int         count = leaves_of(values, NULL);
-    lk_tensor **leaf = lki_alloc_array(lki_size_mul(2, count) + 1, sizeof *leaf), **out = leaf + count;
+    lk_tensor **leaf LKI_RELEASED = lki_alloc_array(lki_size_mul(2, count) + 1, sizeof *leaf), **out = leaf + count;
     if (!leaf) return none;
     leaves_of(values, leaf);
     reduction mine = {op, values, count, leaf, &options, out};
@@ -192,7 +189,6 @@ lk_tuple lk_all_reduce_all(lk_replica_context *c, lk_reduce_op op, lk_tuple valu
     if (check_leaves("lk_all_reduce", op, count, leaf) != LK_OK) result = none;
     else if (c->ops.count == 1) result = lki_tuple_new(values.count, values.item);
     else if (reduce_leaves(&mine) == LK_OK) result = with_leaves(values, &out);
-    lki_release(leaf);
     return result;
 }
 
@@ -214,7 +210,7 @@ static lk_status gather_together(lk_strategy *s, int count, void *const *everyon
 {
     (void)s;
     gathering  *mine = first;
-    lk_tensor **item = lki_alloc_array(count, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(count, sizeof *item);
     if (!item) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int r = 0; r < count && status == LK_OK; r++) {
@@ -225,7 +221,6 @@ static lk_status gather_together(lk_strategy *s, int count, void *const *everyon
                               mine->axis, r, g->axis);
     }
     if (status == LK_OK) mine->out = lki_join("lk_all_gather", count, item, mine->axis);
-    lki_release(item);
     if (status != LK_OK || lki_bad(mine->out)) return status != LK_OK ? status : lk_error_code();
     int     axis = lki_axis_normal(mine->axis, mine->value->shape.rank);
     int64_t begin = 0;

@@ -14,13 +14,11 @@
 
 static lk_tensor *select_nest(lk_tensor *t, int r)
 {
-    lk_tensor **item = lki_alloc_array(t->nest->count + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(t->nest->count + 1, sizeof *item);
     if (!item) return &lki_poison;
     for (int i = 0; i < t->nest->count; i++)
         item[i] = lki_select(t->nest->item[i], r);
-    lk_tensor *out = lk_nest((lk_tuple){t->nest->count, item});
-    lki_release(item);
-    return out;
+    return lk_nest((lk_tuple){t->nest->count, item});
 }
 
 lk_tensor *lki_select(lk_tensor *t, int r)
@@ -48,16 +46,14 @@ static lk_tensor *regroup_nests(lk_strategy *s, int count, lk_tensor *const *ite
         if (!items[r]->nest || items[r]->nest->count != n)
             return lki_refuse(LK_EINVAL, "%s: replica 0 returned a tuple of %d, replica %d %s; all must return the same structure",
                               call, n, r, items[r]->nest ? "one of another length" : "a tensor");
-    lk_tensor **part = lki_alloc_array(count + n + 1, sizeof *part), **out = part + count;
+    lk_tensor **part LKI_RELEASED = lki_alloc_array(count + n + 1, sizeof *part), **out = part + count;
     if (!part) return &lki_poison;
     for (int i = 0; i < n; i++) {
         for (int r = 0; r < count; r++)
             part[r] = items[r]->nest->item[i];
         out[i] = lki_regroup(s, count, part, call);
     }
-    lk_tensor *t = lk_nest((lk_tuple){n, out});
-    lki_release(part);
-    return t;
+    return lk_nest((lk_tuple){n, out});
 }
 
 lk_tensor *lki_regroup(lk_strategy *s, int count, lk_tensor *const *items, const char *call)

@@ -12,7 +12,6 @@
 #include "op/origin.h"
 #include <lockstep/ops.h>
 #include <math.h>
-#include <string.h>
 
 /* ---- orders of addition ---- */
 
@@ -168,13 +167,10 @@ static int64_t bytes_of(const lk_tensor *t) { return lki_size_mul(lki_shape_size
 static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int count, lk_tensor *const *items, lk_tensor **out)
 {
     enum { MOST = 64 };
-    lk_tensor **flat = lki_alloc_array(n + o->num_packs + count + 1, sizeof *flat), **piece = flat + n,
-              **part = piece + o->num_packs;
-    lk_tensor *long_one[MOST], *joined;
-    if (!flat || count > MOST) {
-        lki_release(flat);
-        return flat ? lki_fail(LK_EUNSUPPORTED, "%s: at most %d devices", o->kind->name, (int)MOST) : LK_ENOMEM;
-    }
+    lk_tensor **flat LKI_RELEASED = lki_alloc_array(n + o->num_packs + count + 1, sizeof *flat);
+    lk_tensor **piece = flat + n, **part = piece + o->num_packs, *long_one[MOST], *joined;
+    if (!flat) return LK_ENOMEM;
+    if (count > MOST) return lki_fail(LK_EUNSUPPORTED, "%s: at most %d devices", o->kind->name, (int)MOST);
     int64_t total = 0;
     for (int r = 0; r < count; r++) {
         for (int i = 0; i < n; i++)
@@ -199,7 +195,6 @@ static lk_status sum_cut(lk_cross_device_ops *o, int n, const int *which, int co
         out[which[i]] = lk_reshape(lk_slice(joined, LK_AXES(at), LK_AXES(size)), like->shape);
         at += size;
     }
-    lki_release(flat);
     return LK_OK;
 }
 
@@ -216,17 +211,15 @@ static lk_tensor *mean_of(lk_tensor *sum, int count)
 /* Packs are per type, because a vector has one type. */
 static lk_status sum_packed(lk_cross_device_ops *o, int values, int count, lk_tensor *const *items, lk_tensor **out)
 {
-    int *which = lki_alloc_array(values, sizeof *which);
+    int *which LKI_RELEASED = lki_alloc_array(values, sizeof *which);
     if (!which) return LK_ENOMEM;
-    lk_status status = LK_OK;
-    for (int dtype = 0; dtype < LK_DTYPE_COUNT && status == LK_OK; dtype++) {
+    for (int dtype = 0; dtype < LK_DTYPE_COUNT; dtype++) {
         int n = 0;
         for (int i = 0; i < values; i++)
             if ((int)items[i * count]->dtype == dtype && !goes_alone(items[i * count])) which[n++] = i;
-        if (n) status = sum_cut(o, n, which, count, items, out);
+        if (n) LKI_TRY(sum_cut(o, n, which, count, items, out));
     }
-    lki_release(which);
-    return status;
+    return LK_OK;
 }
 
 /* Last value first, because backward computes that gradient first; a pack is closed when it exceeds the limit. */
@@ -336,7 +329,8 @@ lk_tuple lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_o
     lk_tuple none = lki_tuple_new(0, NULL);
     if (check_cross(call, s, o, op) != LK_OK || check_batch(call, s, values, to) != LK_OK) return none;
     int         n = values.count && is_wrapped(values.item[0]) ? s->replicas : 1; /* a plain value is on one device */
-    lk_tensor **item = lki_alloc_array(lki_size_mul(values.count, n + 1) + 1, sizeof *item), **out = item + values.count * n;
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(lki_size_mul(values.count, n + 1) + 1, sizeof *item);
+    lk_tensor **out = item + values.count * n;
     if (!item) return none;
     for (int i = 0; i < values.count; i++)
         for (int r = 0; r < n; r++)
@@ -344,9 +338,7 @@ lk_tuple lki_cross_reduce_to(const char *call, lk_strategy *s, lk_cross_device_o
     lk_status status = lki_cross_batch(call, s, o, NULL, op == LK_MEAN, values.count, n, item, out);
     for (int i = 0; i < values.count && status == LK_OK; i++)
         out[i] = deliver(s, out[i], &to[i]);
-    lk_tuple result = status == LK_OK ? lki_tuple_new(values.count, out) : none;
-    lki_release(item);
-    return result;
+    return status == LK_OK ? lki_tuple_new(values.count, out) : none;
 }
 
 lk_tuple lk_cross_batch_reduce(lk_strategy *s, lk_cross_device_ops *o, lk_reduce_op op, lk_tuple values, const lk_destination *to)

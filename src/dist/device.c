@@ -200,8 +200,8 @@ int lki_devices_default(void) { return lki_device_count(lki_device_best_type());
 lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canonical, lki_device ***devices)
 {
     int              count = asked.count > 0 ? asked.count : lki_devices_default();
-    lki_device_name *d = lki_zalloc_array(count, sizeof *d);
-    const char     **full = lki_zalloc_array(count, sizeof *full);
+    lki_device_name *d LKI_RELEASED = lki_zalloc_array(count, sizeof *d);
+    const char     **full LKI_RELEASED = lki_zalloc_array(count, sizeof *full);
     lki_device     **out = lki_zalloc_array(count, sizeof *out);
     lk_status        status = d && full && out ? LK_OK : LK_ENOMEM;
     for (int i = 0; i < count && status == LK_OK; i++) {
@@ -217,8 +217,6 @@ lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canoni
         *canonical = lki_names_new(count, full, LKI_LIVES_BY_REFERENCE);
         status = canonical->item ? LK_OK : LK_ENOMEM;
     }
-    lki_release(d);
-    lki_release(full);
     if (status == LK_OK) *devices = out;
     else lki_release(out);
     return status;
@@ -230,12 +228,11 @@ lk_names lk_list_devices(void)
     const char  *every[MOST];
     int          count = 0;
     lk_names     names = {0};
-    lki_device **devices = NULL;
+    lki_device **devices LKI_RELEASED = NULL;
     for (int i = 0; i < lki_device_count(NULL) && count < MOST; i++)
         every[count++] = lki_device_at(NULL, i)->name;
     if (lki_devices_resolve("lk_list_devices", (lk_names){count, every}, &names, &devices) != LK_OK) return (lk_names){0};
     lk_names copy = lki_names_new(names.count, names.item, LKI_LIVES_IN_POOL);
     lki_names_drop(names);
-    lki_release(devices);
     return copy;
 }

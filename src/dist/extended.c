@@ -2,7 +2,6 @@
 #include "core/memory.h"
 #include "dist/cross.h"
 #include "dist/strategy.h"
-#include <string.h>
 
 /* ---- devices ---- */
 
@@ -82,13 +81,11 @@ typedef struct updating {
 
 static lk_tuple component_args(lk_tuple args, int r)
 {
-    lk_tensor **item = lki_alloc_array(args.count + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(args.count + 1, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int i = 0; i < args.count; i++)
         item[i] = lki_select(args.item[i], r);
-    lk_tuple own = lki_tuple_new(args.count, item);
-    lki_release(item);
-    return own;
+    return lki_tuple_new(args.count, item);
 }
 
 /* True if they are equal, or not known yet. */
@@ -119,7 +116,7 @@ static lk_status update_components(lk_strategy *s, updating *u, void *const *eve
     lki_spread *p = u->v->spread;
     int         count = p ? p->count : 1, runs = p && p->component ? count : 1;
     if (p && !p->component) LKI_TRY(check_mirrored(u, everyones, count));
-    lk_tensor **item = lki_alloc_array(count, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(count, sizeof *item);
     lk_status   status = item ? LK_OK : LK_ENOMEM;
     for (int r = 0; r < runs && status == LK_OK; r++) {
         lki_context before = lki_context_enter((lki_context){.kind = LKI_CONTEXT_UPDATE, .strategy = s, .component = r});
@@ -132,7 +129,6 @@ static lk_status update_components(lk_strategy *s, updating *u, void *const *eve
     for (int r = runs; r < count && status == LK_OK; r++)
         item[r] = item[0];
     if (status == LK_OK) u->out = lki_tuple_new(count, item);
-    lki_release(item);
     return status;
 }
 

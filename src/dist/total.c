@@ -62,16 +62,14 @@ static lk_tensor *sum_of_rows(int count, lk_tensor *const *items)
         n += roots_of(items[r]);
         own |= !lki_has_its_lanes(&items[r]->rows, r, count, &lo, &hi);
     }
-    lk_tensor **value = lki_alloc_array(n + 1, sizeof *value), *sum = &lki_poison;
-    int32_t    *table = lki_alloc_array(n, 2 * sizeof *table);
+    lk_tensor **value LKI_RELEASED = lki_alloc_array(n + 1, sizeof *value), *sum = &lki_poison;
+    int32_t    *table LKI_RELEASED = lki_alloc_array(n, 2 * sizeof *table);
     if (value && table && fill_table(count, items, value, table)) {
         if (own) n = count;
         lk_shape shape = {2, {n, 2}};
         value[n] = lk_tensor_from(shape, LK_I32, table);
         sum = lki_apply(LKI_OP_replica_sum, NULL, n + 1, value, NULL);
     }
-    lki_release(value);
-    lki_release(table);
     return sum;
 }
 
@@ -110,13 +108,12 @@ static bool same_origin(int count, lk_tensor *const *items)
 static lk_tensor *operand(walk *w, lk_tensor *const *items, int i)
 {
     const lki_origin *o = items[0]->origin;
-    lk_tensor       **src = lki_alloc_array(w->count, sizeof *src), *out;
+    lk_tensor       **src LKI_RELEASED = lki_alloc_array(w->count, sizeof *src), *out;
     if (!src) return &lki_poison;
     for (int r = 0; r < w->count; r++)
         src[r] = items[r]->origin->src[i];
     if (o->op == LKI_OP_share) out = i ? src[0] : lki_agreed(w->count, src, 1, 1.0 / w->count);
     else out = lki_is_tracked(o->src[i]) || o->op == LKI_OP_add || o->op == LKI_OP_sub ? total(w, src) : factor(w->count, src);
-    lki_release(src);
     return out;
 }
 

@@ -51,13 +51,11 @@ static lk_tensor *reduce_elements(const lk_reduce_values_args *a, lk_tensor *val
 
 static lk_tensor *reduce_nest(const lk_reduce_values_args *a, lk_tensor *value)
 {
-    lk_tensor **item = lki_alloc_array(value->nest->count + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(value->nest->count + 1, sizeof *item);
     if (!item) return &lki_poison;
     for (int i = 0; i < value->nest->count; i++)
         item[i] = value->nest->item[i] ? reduce_elements(a, value->nest->item[i]) : NULL;
-    lk_tensor *out = lk_nest((lk_tuple){value->nest->count, item});
-    lki_release(item);
-    return out;
+    return lk_nest((lk_tuple){value->nest->count, item});
 }
 
 static lk_tensor *reduce_elements(const lk_reduce_values_args *a, lk_tensor *value)
@@ -77,10 +75,10 @@ static bool normal_axes(const lk_reduce_values_args *a, const lk_tensor *t, lki_
     for (int i = 0; i < axes->count; i++) {
         bool far = axes->value[i] < -LK_MAX_RANK || axes->value[i] > LK_MAX_RANK;
         int  axis = far ? -1 : lki_axis_normal((int)axes->value[i], t->shape.rank);
-        if (axis < 0) {
-            lki_fail(LK_EINVAL, "lk_reduce: axis %lld is outside a value of rank %d", (long long)axes->value[i], t->shape.rank);
-            return false;
-        }
+        if (axis < 0)
+            return lki_fail(LK_EINVAL, "lk_reduce: axis %lld is outside a value of rank %d", (long long)axes->value[i],
+                            t->shape.rank),
+                   false;
         axes->value[i] = axis;
     }
     return true;
@@ -97,7 +95,7 @@ static int64_t reduced_size(const lk_tensor *t, const lki_axes *axes)
 static lk_tensor *reduce_axes(const lk_reduce_values_args *a)
 {
     lk_strategy *s = a->strategy;
-    lk_tensor  **sum = lki_alloc_array(s->replicas, sizeof *sum), *total = NULL;
+    lk_tensor  **sum LKI_RELEASED = lki_alloc_array(s->replicas, sizeof *sum), *total = NULL;
     int64_t      count = 0;
     bool         good = sum != NULL;
     for (int r = 0; r < s->replicas && good; r++) {
@@ -111,7 +109,6 @@ static lk_tensor *reduce_axes(const lk_reduce_values_args *a)
         if (s->replicas > 1) lki_replica_set(NULL);
     }
     if (good) total = lki_combine("lk_reduce", s, NULL, false, s->replicas, sum);
-    lki_release(sum);
     if (!good || lki_bad(total)) return &lki_poison;
     if (a->op == LK_SUM) return total;
     if (!lki_is_float(total->dtype)) total = lk_cast(total, LK_F64);
@@ -199,13 +196,11 @@ lk_tuple lk_local_results(lk_strategy *s, lk_tensor *value)
         return lki_tuple_new(0, NULL);
     if (!contains_replicas(value)) return lki_tuple_new(1, &value);
     if (lki_check_replicas("lk_local_results", "value", 0, s, value) != LK_OK) return lki_tuple_new(0, NULL);
-    lk_tensor **item = lki_alloc_array(s->replicas, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(s->replicas, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int r = 0; r < s->replicas; r++)
         item[r] = lki_select(value, r);
-    lk_tuple out = lki_tuple_new(s->replicas, item);
-    lki_release(item);
-    return out;
+    return lki_tuple_new(s->replicas, item);
 }
 
 lk_tuple lk_local_variables(lk_strategy *s, lk_variable *v)
@@ -213,20 +208,18 @@ lk_tuple lk_local_variables(lk_strategy *s, lk_variable *v)
     const char *call = "lk_local_variables";
     if (lki_need_cross(call, s) != LK_OK || !lki_belongs_here(call, v)) return lki_tuple_new(0, NULL);
     int         count = v->spread ? v->spread->count : 1;
-    lk_tensor **item = lki_alloc_array(count + 1, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(count + 1, sizeof *item);
     if (!item) return lki_tuple_new(0, NULL);
     for (int r = 0; r < count; r++)
         item[r] = lki_variable_read(v->spread && v->spread->component ? v->spread->component[r] : v);
-    lk_tuple out = lki_tuple_new(count, item);
-    lki_release(item);
-    return out;
+    return lki_tuple_new(count, item);
 }
 
 lk_tensor *lk_values_from_function(lk_strategy *s, lk_value_fn fn, void *user)
 {
     if (lki_need_cross("lk_values_from_function", s) != LK_OK) return &lki_poison;
     if (!fn) return lki_refuse(LK_EINVAL, "lk_values_from_function: the function is missing");
-    lk_tensor **item = lki_alloc_array(s->replicas, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(s->replicas, sizeof *item);
     if (!item) return &lki_poison;
     bool good = true;
     for (int r = 0; r < s->replicas && good; r++) {
@@ -234,9 +227,5 @@ lk_tensor *lk_values_from_function(lk_strategy *s, lk_value_fn fn, void *user)
         if (!item[r]) lki_fail(LK_EINVAL, "lk_values_from_function: the function returned NULL for replica %d", r);
         good = !lki_bad(item[r]);
     }
-    lk_tensor *out = !good                              ? &lki_poison
-                     : s->kind == LKI_STRATEGY_MIRRORED ? lki_per_replica(s, s->replicas, item, NULL, false)
-                                                        : item[0];
-    lki_release(item);
-    return out;
+    return !good ? &lki_poison : s->kind == LKI_STRATEGY_MIRRORED ? lki_per_replica(s, s->replicas, item, NULL, false) : item[0];
 }

@@ -37,15 +37,13 @@ static lk_tensor *read_aggregated(lk_variable *v)
                           "lk_read: the sync-on-read variable \"%s\" has no aggregation, so it has no value outside its replicas; "
                           "make it with .aggregation",
                           v->name);
-    lk_tensor **item = lki_alloc_array(p->count, sizeof *item);
+    lk_tensor **item LKI_RELEASED = lki_alloc_array(p->count, sizeof *item);
     if (!item) return &lki_poison;
     for (int r = 0; r < p->count; r++) {
         item[r] = lki_variable_read(p->component[r]);
         if (!lki_bad(item[r])) item[r]->rows.kind = LKI_LOCAL; /* each replica's own */
     }
-    lk_tensor *out = lki_combine("lk_read", s, NULL, p->aggregation == LK_AGGREGATION_MEAN, p->count, item);
-    lki_release(item);
-    return out;
+    return lki_combine("lk_read", s, NULL, p->aggregation == LK_AGGREGATION_MEAN, p->count, item);
 }
 
 /* The share of component r so that the components add up to x: equal shares; for integers the first has the remainder too. */
@@ -351,10 +349,8 @@ const void *lk_variable_data(lk_variable *v)
 const char *lk_variable_component_name(const lk_variable *v, int replica)
 {
     static _Thread_local char text[512];
-    if (!v || replica < 0 || replica >= (v->spread ? v->spread->count : 1)) {
-        lki_fail(LK_EINVAL, "lk_variable_component_name: there is no component %d", replica);
-        return "";
-    }
+    if (!v || replica < 0 || replica >= (v->spread ? v->spread->count : 1))
+        return lki_fail(LK_EINVAL, "lk_variable_component_name: there is no component %d", replica), "";
     if (!replica) return v->name;
     snprintf(text, sizeof text, "%s/replica_%d", v->name, replica);
     return text;

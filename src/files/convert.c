@@ -11,7 +11,6 @@
 #include "dist/strategy.h"
 #include "format/json.h"
 #include "format/safetensors.h"
-#include "format/zip.h"
 #include "keras/file.h"
 #include "op/record.h"
 #include <lockstep/files.h>
@@ -21,10 +20,9 @@
 
 static lk_status h5_has_model(const char *path, bool *out)
 {
-    lki_h5 file;
+    lki_h5 file LKI_FREED_BY(lki_h5_free) = {0};
     LKI_TRY(lki_h5_read_file(path, &file));
     *out = lki_h5_find(&file, "@model_config") != NULL;
-    lki_h5_free(&file);
     return LK_OK;
 }
 
@@ -39,14 +37,12 @@ static lk_status has_model(const char *path, lki_format format, bool *out)
 /* A JSON file begins with a brace; files of the other kinds do not. */
 static bool is_json(const char *path)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     if (lki_format_of_file(path) != LKI_FORMAT_UNKNOWN || lki_file_read(path, &bytes) != LK_OK) return false;
     size_t i = 0;
     while (i < bytes.size && strchr(" \t\r\n", bytes.data[i]))
         i++;
-    const bool json = i < bytes.size && bytes.data[i] == '{';
-    lki_bytes_free(&bytes);
-    return json;
+    return i < bytes.size && bytes.data[i] == '{';
 }
 
 static lk_model *model_of(const char *path)
@@ -79,38 +75,29 @@ static lk_status convert_model(const lk_convert_args *a)
 
 static lk_status read_latest(const char *folder, lki_arrays *out)
 {
-    lki_checkpoints c;
+    lki_checkpoints c LKI_FREED_BY(lki_checkpoints_free) = {0};
     LKI_TRY(lki_checkpoints_list(folder, &c));
-    const lk_status status = lki_bundle_read_all(c.latest, out);
-    lki_checkpoints_free(&c);
-    return status;
+    return lki_bundle_read_all(c.latest, out);
 }
 
 static lk_status read_checkpoint(const char *path, lki_arrays *out)
 {
-    char *prefix = lki_checkpoint_prefix(path);
-    if (!prefix) return LK_ENOMEM;
-    const lk_status status = lki_bundle_read_all(prefix, out);
-    lki_release(prefix);
-    return status;
+    char *prefix LKI_RELEASED = lki_checkpoint_prefix(path);
+    return prefix ? lki_bundle_read_all(prefix, out) : LK_ENOMEM;
 }
 
 static lk_status read_unknown(const char *path, lki_arrays *out)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     (void)out;
     LKI_TRY(lki_file_read(path, &bytes)); /* the file may not exist */
-    lki_bytes_free(&bytes);
     return lki_fail(LK_EFORMAT, "%s: it is none of .keras, HDF5, safetensors, npz or a checkpoint", path);
 }
 
 static lk_status write_checkpoint(const char *path, const lki_arrays *a)
 {
-    char *prefix = lki_checkpoint_prefix(path);
-    if (!prefix) return LK_ENOMEM;
-    const lk_status status = lki_bundle_write_all(prefix, a);
-    lki_release(prefix);
-    return status;
+    char *prefix LKI_RELEASED = lki_checkpoint_prefix(path);
+    return prefix ? lki_bundle_write_all(prefix, a) : LK_ENOMEM;
 }
 
 static const struct {
@@ -140,12 +127,11 @@ static void tell_what_is_left(const lk_convert_args *a, const lki_arrays *arrays
 
 static lk_status convert_arrays(const lk_convert_args *a, lki_format from)
 {
-    lki_arrays arrays = {0};
+    lki_arrays arrays LKI_FREED_BY(lki_arrays_free) = {0};
     LKI_TRY(PLAIN[from].read(a->from, &arrays));
-    const lk_status status = PLAIN[lki_format_of_name(a->to)].write(a->to, &arrays);
-    if (status == LK_OK) tell_what_is_left(a, &arrays);
-    lki_arrays_free(&arrays);
-    return status;
+    LKI_TRY(PLAIN[lki_format_of_name(a->to)].write(a->to, &arrays));
+    tell_what_is_left(a, &arrays);
+    return LK_OK;
 }
 
 /* ---- both ---- */

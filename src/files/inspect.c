@@ -92,11 +92,8 @@ static lk_status inspect_zip(const char *path, lki_report *r)
 static lk_status inspect_state(const char *path, lki_report *r)
 {
     const size_t n = lki_folder_length(path);
-    char        *folder = n ? lki_path_join(path, n, "") : lki_path_join(".", 1, "");
-    if (!folder) return LK_ENOMEM;
-    const lk_status status = lki_inspect_folder(folder, r);
-    lki_release(folder);
-    return status;
+    char        *folder LKI_RELEASED = n ? lki_path_join(path, n, "") : lki_path_join(".", 1, "");
+    return folder ? lki_inspect_folder(folder, r) : LK_ENOMEM;
 }
 
 static const struct {
@@ -222,11 +219,10 @@ const char *lk_inspect_kw(lk_inspect_args a)
 {
     LKI_NEAREST;
     LKI_SCOPE_ERRORS;
-    lki_report  r = {.kind = "?"};
+    lki_report  r LKI_FREED_BY(lki_report_free) = {.kind = "?"};
     const char *out = NULL;
     if (!a.path || !*a.path) return lki_fail(LK_EINVAL, "lk_inspect: .path is %s", a.path ? "empty" : "NULL"), NULL;
     if (inspect(a.path, &r) == LK_OK)
         out = in_pool(a.json == LK_ON ? lki_report_for_programs(&r, a.path) : lki_report_for_people(&r, a.path));
-    lki_report_free(&r);
     return out;
 }

@@ -1,5 +1,4 @@
 /* Inspecting files of arrays (inspect.h). */
-#include "core/shape.h"
 #include "files/inspect.h"
 #include "format/idx.h"
 #include "format/npy.h"
@@ -8,11 +7,10 @@
 
 static lk_status tell_arrays(const char *path, const char *kind, lk_status (*read)(const char *, lki_arrays *), lki_report *r)
 {
-    lki_arrays a;
+    lki_arrays a LKI_FREED_BY(lki_arrays_free) = {0};
     LKI_TRY(read(path, &a));
     lki_report_kind(r, kind);
     lki_report_arrays(r, &a);
-    lki_arrays_free(&a);
     return LK_OK;
 }
 
@@ -31,19 +29,17 @@ static void tell_array(const char *kind, const lki_array *a, lki_report *r)
 
 lk_status lki_inspect_npy(const char *path, lki_report *r)
 {
-    lki_array a;
+    lki_array a LKI_FREED_BY(lki_array_free) = {0};
     LKI_TRY(lki_npy_read(path, &a));
     tell_array("npy", &a, r);
-    lki_array_free(&a);
     return LK_OK;
 }
 
 lk_status lki_inspect_idx(const char *path, lki_report *r)
 {
-    lki_array a;
+    lki_array a LKI_FREED_BY(lki_array_free) = {0};
     LKI_TRY(lki_idx_read(path, &a));
     tell_array("IDX", &a, r);
-    lki_array_free(&a);
     return LK_OK;
 }
 
@@ -94,10 +90,8 @@ static const char *kind_of(const lki_h5 *file)
 
 lk_status lki_inspect_h5(const char *path, lki_report *r)
 {
-    lki_h5 file;
+    lki_h5 file LKI_FREED_BY(lki_h5_free) = {0};
     LKI_TRY(lki_h5_read_file(path, &file));
     lki_report_kind(r, kind_of(&file));
-    const lk_status status = lki_inspect_h5_items(path, &file, r);
-    lki_h5_free(&file);
-    return status;
+    return lki_inspect_h5_items(path, &file, r);
 }

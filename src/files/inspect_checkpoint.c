@@ -21,13 +21,11 @@ static void tell_provenance(const char *prefix, lki_report *r)
 /* Where training stopped, if it can be resumed from this checkpoint. */
 static lk_status tell_resume(const char *prefix, lki_report *r)
 {
-    lki_bytes       bytes;
-    lki_resume      resume = {0};
+    lki_bytes       bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    lki_resume      resume LKI_FREED_BY(lki_resume_free) = {0};
     const lk_status found = lki_checkpoint_extra(prefix, LKI_RESUME_KEY, &bytes);
     if (found != LK_OK) return found == LK_ENOTFOUND ? LK_OK : found;
-    const lk_status status = lki_resume_open(prefix, &bytes, &resume);
-    if (status != LK_OK) lki_bytes_free(&bytes);
-    LKI_TRY(status);
+    LKI_TRY(lki_resume_open(prefix, &bytes, &resume));
     lki_report_whole(r, "resume_epoch", resume.place.epoch);
     lki_report_whole(r, "resume_batch", resume.place.batch);
     lki_report_whole(r, "resume_steps", resume.steps);
@@ -37,7 +35,6 @@ static lk_status tell_resume(const char *prefix, lki_report *r)
                     resume.over           ? "training had finished"
                     : resume.place.within ? "in the middle of the epoch"
                                           : "before the epoch");
-    lki_resume_free(&resume);
     return LK_OK;
 }
 
@@ -74,14 +71,12 @@ static lk_status tell_checkpoint(const char *prefix, lki_report *r)
 
 lk_status lki_inspect_checkpoint(const char *path, lki_report *r)
 {
-    char       *prefix = lki_checkpoint_prefix(path);
+    char       *prefix LKI_RELEASED = lki_checkpoint_prefix(path);
     const char *data = strstr(path, ".data-");
     if (!prefix) return LK_ENOMEM;
     if (data && !strchr(data, '/')) prefix[data - path] = 0;
     lki_report_kind(r, "TensorFlow checkpoint");
-    const lk_status status = tell_checkpoint(prefix, r);
-    lki_release(prefix);
-    return status;
+    return tell_checkpoint(prefix, r);
 }
 
 /* ---- a folder ---- */
@@ -103,7 +98,7 @@ static lk_status tell_folder(const lki_checkpoints *c, lki_report *r)
     lki_report_table(r, "checkpoints");
     for (int i = 0; i < c->count; i++) {
         lki_error_record before, mine;
-        char            *prefix = lki_path_in(c->folder, c->name[i]);
+        char            *prefix LKI_RELEASED = lki_path_in(c->folder, c->name[i]);
         if (!prefix) return LK_ENOMEM;
         lki_error_take(&before);
         const bool    good = lki_checkpoint_verify(prefix) == LK_OK;
@@ -113,19 +108,16 @@ static lk_status tell_folder(const lki_checkpoints *c, lki_report *r)
         const char      *note = !good ? mine.text : strcmp(prefix, c->latest) ? NULL : "the latest";
         lki_report_line *l = lki_report_line_add(r, c->name[i], NULL, note);
         l->bytes = bytes;
-        lki_release(prefix);
     }
     return LK_OK;
 }
 
 lk_status lki_inspect_folder(const char *path, lki_report *r)
 {
-    lki_checkpoints c;
+    lki_checkpoints c LKI_FREED_BY(lki_checkpoints_free) = {0};
     LKI_TRY(lki_checkpoints_list(path, &c));
     lki_report_kind(r, "a folder of checkpoints");
     lki_report_text(r, "latest", c.latest);
-    lk_status status = tell_folder(&c, r);
-    if (status == LK_OK) status = tell_checkpoint(c.latest, r); /* an error if this one is damaged */
-    lki_checkpoints_free(&c);
-    return status;
+    LKI_TRY(tell_folder(&c, r));
+    return tell_checkpoint(c.latest, r); /* an error if this one is damaged */
 }

@@ -109,12 +109,10 @@ void lki_inspect_config(const lki_json *config, const lki_json *training, lki_re
 
 lk_status lki_inspect_json(const char *path, lki_report *r)
 {
-    lki_bytes       bytes;
+    lki_bytes       bytes LKI_FREED_BY(lki_bytes_free) = {0};
     const lki_json *v = NULL;
     LKI_TRY(lki_file_read(path, &bytes));
-    const lk_status status = lki_json_parse(path, (const char *)bytes.data, bytes.size, &v);
-    lki_bytes_free(&bytes);
-    LKI_TRY(status);
+    LKI_TRY(lki_json_parse(path, (const char *)bytes.data, bytes.size, &v));
     const bool model = text_in(v, "class_name") && lki_json_get(v, "config");
     lki_report_kind(r, model ? "JSON of a Keras model" : "JSON");
     if (model) lki_inspect_config(v, NULL, r);
@@ -127,7 +125,7 @@ lk_status lki_inspect_json(const char *path, lki_report *r)
 
 static lk_status read_json(const lki_zip *zip, const char *name, const lki_json **out)
 {
-    lki_bytes text;
+    lki_bytes text LKI_FREED_BY(lki_bytes_free) = {0};
     char      file[512];
     const int i = lki_zip_find(zip, name);
     *out = NULL;
@@ -136,9 +134,7 @@ static lk_status read_json(const lki_zip *zip, const char *name, const lki_json 
         return lki_fail(LK_EFORMAT, "%s: %s has %llu bytes: too many", zip->path, name, (unsigned long long)zip->member[i].size);
     LKI_TRY(lki_zip_read(zip, i, &text));
     snprintf(file, sizeof file, "%s(%s)", zip->path, name);
-    const lk_status status = lki_json_parse(file, (const char *)text.data, text.size, out);
-    lki_bytes_free(&text);
-    return status;
+    return lki_json_parse(file, (const char *)text.data, text.size, out);
 }
 
 static lk_status tell_texts(const lki_zip *zip, lki_report *r)
@@ -163,9 +159,8 @@ static lk_status tell_texts(const lki_zip *zip, lki_report *r)
 /* Without the helper: only whether they are undamaged. */
 static lk_status check_weights(const lki_zip *zip, int i, lki_report *r)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(lki_zip_read(zip, i, &bytes));
-    lki_bytes_free(&bytes);
     lki_report_whole(r, "weights_bytes", (int64_t)zip->member[i].size);
     lki_report_text(r, "weights", "not read: the helper that reads HDF5 is not installed");
     return LK_OK;
@@ -174,17 +169,14 @@ static lk_status check_weights(const lki_zip *zip, int i, lki_report *r)
 static lk_status tell_weights(const lki_zip *zip, lki_report *r)
 {
     const int    i = lki_zip_find(zip, "model.weights.h5");
-    lki_zip_feed bytes;
-    lki_h5       file = {0};
+    lki_zip_feed bytes LKI_FREED_BY(lki_zip_feed_end) = {0};
+    lki_h5       file LKI_FREED_BY(lki_h5_free) = {0};
     if (i < 0) return lki_fail(LK_EFORMAT, "%s: there is no model.weights.h5 in it", zip->path);
     if (!lki_h5_helper()) return check_weights(zip, i, r);
-    lk_status status = lki_zip_feed_begin(&bytes, zip, i);
-    if (status == LK_OK) lki_report_whole(r, "weights_bytes", (int64_t)zip->member[i].size);
-    if (status == LK_OK) status = lki_h5_read_feed(zip->path, &bytes.feed, &file);
-    lki_zip_feed_end(&bytes);
-    if (status == LK_OK) status = lki_inspect_h5_items(zip->path, &file, r);
-    lki_h5_free(&file);
-    return status;
+    LKI_TRY(lki_zip_feed_begin(&bytes, zip, i));
+    lki_report_whole(r, "weights_bytes", (int64_t)zip->member[i].size);
+    LKI_TRY(lki_h5_read_feed(zip->path, &bytes.feed, &file));
+    return lki_inspect_h5_items(zip->path, &file, r);
 }
 
 lk_status lki_inspect_keras(const char *path, lki_report *r)

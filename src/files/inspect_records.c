@@ -89,43 +89,34 @@ static void count_record(sizes *s, size_t size)
 
 static lk_status read_records(lki_stream *s, sizes *out, lki_bytes *first)
 {
-    lki_bytes record = {0};
-    bool      end = false;
-    lk_status status = lki_tfrecord_read(s, &record, &end);
-    while (status == LK_OK && !end) {
+    lki_bytes record LKI_FREED_BY(lki_bytes_free) = {0};
+    for (bool end = false;;) {
+        LKI_TRY(lki_tfrecord_read(s, &record, &end));
+        if (end) return LK_OK;
         count_record(out, record.size);
-        if (out->records == 1) {
-            *first = record;
-            record = (lki_bytes){0};
-        }
-        status = lki_tfrecord_read(s, &record, &end);
+        if (out->records > 1) continue;
+        *first = record;
+        record = (lki_bytes){0};
     }
-    lki_bytes_free(&record);
-    return status;
 }
 
 lk_status lki_inspect_tfrecord(const char *path, lki_report *r)
 {
     lki_stream *s;
     sizes       n = {0};
-    lki_bytes   first = {0};
+    lki_bytes   first LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(lki_stream_open(path, LK_DEFAULT, &s));
     const lk_status status = read_records(s, &n, &first);
     lki_report_kind(r, lki_stream_packed(s) ? "TFRecord, compressed by gzip" : "TFRecord");
     lki_stream_close(s);
-    if (status == LK_OK) {
-        lki_report_whole(r, "records", n.records);
-        lki_report_whole(r, "record_bytes", n.bytes);
-        lki_report_whole(r, "smallest_record", n.least);
-        lki_report_whole(r, "largest_record", n.most);
-        lki_report_table(r, "features");
-        if (!tell_example(&first, r)) {
-            r->tables--;
-            lki_release(r->table[r->tables].line);
-        }
-    }
-    lki_bytes_free(&first);
-    return status;
+    LKI_TRY(status);
+    lki_report_whole(r, "records", n.records);
+    lki_report_whole(r, "record_bytes", n.bytes);
+    lki_report_whole(r, "smallest_record", n.least);
+    lki_report_whole(r, "largest_record", n.most);
+    lki_report_table(r, "features");
+    if (!tell_example(&first, r)) lki_release(r->table[--r->tables].line);
+    return LK_OK;
 }
 
 /* ---- event files ---- */
@@ -209,16 +200,13 @@ lk_status lki_inspect_events(const char *path, lki_report *r)
 
 lk_status lki_inspect_picture(const char *path, lki_report *r)
 {
-    lki_bytes bytes;
-    lki_image i = {0};
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    lki_image i LKI_FREED_BY(lki_image_free) = {0};
     LKI_TRY(lki_file_read(path, &bytes));
     lki_report_kind(r, bytes.size && bytes.data[0] == 0xff ? "JPEG picture" : "PNG picture");
-    const lk_status status = lki_image_decode(path, bytes.data, bytes.size, 0, &i);
-    lki_bytes_free(&bytes);
-    LKI_TRY(status);
+    LKI_TRY(lki_image_decode(path, bytes.data, bytes.size, 0, &i));
     lki_report_whole(r, "width", i.width);
     lki_report_whole(r, "height", i.height);
     lki_report_whole(r, "channels", i.channels);
-    lki_image_free(&i);
     return LK_OK;
 }

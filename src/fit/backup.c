@@ -112,12 +112,10 @@ static bool writing(backup *b)
 
 static lk_status copy(backup *b, lki_fit_run *r)
 {
-    lki_sink  state = {0};
-    lk_status status = lki_resume_save(r, &state);
-    if (status == LK_OK) status = lki_snapshot_take(b->checkpoint, &b->snapshot);
-    if (status == LK_OK) status = lki_snapshot_put(b->snapshot, LKI_RESUME_KEY, state.data, state.size);
-    lki_sink_free(&state);
-    return status;
+    lki_sink state LKI_FREED_BY(lki_sink_free) = {0};
+    LKI_TRY(lki_resume_save(r, &state));
+    LKI_TRY(lki_snapshot_take(b->checkpoint, &b->snapshot));
+    return lki_snapshot_put(b->snapshot, LKI_RESUME_KEY, state.data, state.size);
 }
 
 /* Lock the folder for this run. Fails if another run has it, or has written backups there since this run began. */
@@ -252,14 +250,12 @@ static lk_status check_provenance(const lki_fit_run *r)
 /* Check that a checkpoint is complete and is a backup, and read its place into *out. */
 static lk_status look_at(const char *prefix, lki_resume *out)
 {
-    lki_bytes bytes = {0};
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(lki_checkpoint_verify(prefix));
-    lk_status status = lki_checkpoint_extra(prefix, LKI_RESUME_KEY, &bytes);
+    const lk_status status = lki_checkpoint_extra(prefix, LKI_RESUME_KEY, &bytes);
     if (status == LK_ENOTFOUND && !lk_failed())
-        status = lki_fail(LK_EFORMAT, "%s: a checkpoint without a record of where training was", prefix);
-    if (status == LK_OK) status = lki_resume_open(prefix, &bytes, out);
-    lki_bytes_free(&bytes);
-    return status;
+        return lki_fail(LK_EFORMAT, "%s: a checkpoint without a record of where training was", prefix);
+    return status == LK_OK ? lki_resume_open(prefix, &bytes, out) : status;
 }
 
 static lk_status restore_values(const backup *b, const char *prefix)

@@ -1,6 +1,7 @@
 /* Files of backups (backup_files.h). */
 #include "fit/backup_files.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/durable.h"
 #include <dirent.h>
 #include <errno.h>
@@ -14,13 +15,7 @@
 
 static const char NAME[] = "backup-", INDEX[] = ".index";
 
-char *lki_backup_prefix(const char *folder, int64_t number)
-{
-    const size_t size = strlen(folder) + 32;
-    char        *path = lki_alloc(size);
-    if (path) snprintf(path, size, "%s/%s%lld", folder, NAME, (long long)number);
-    return path;
-}
+char *lki_backup_prefix(const char *folder, int64_t number) { return lki_text_new("%s/%s%lld", folder, NAME, (long long)number); }
 
 /* The number in "backup-12.index", and the text after it in *behind; 0: not a file of a backup. */
 static int64_t number_of(const char *name, const char **behind)
@@ -74,10 +69,8 @@ static bool is_taken(int folder)
 
 lk_status lki_backup_lock(const char *folder, bool make, int *lock)
 {
-    char     *inside = make ? lki_backup_prefix(folder, 1) : NULL;
-    lk_status status = !make ? LK_OK : inside ? lki_folder_make(inside) : LK_ENOMEM;
-    lki_release(inside);
-    LKI_TRY(status);
+    char *inside LKI_RELEASED = make ? lki_backup_prefix(folder, 1) : NULL;
+    LKI_TRY(!make ? LK_OK : inside ? lki_folder_make(inside) : LK_ENOMEM);
     *lock = lki_open(folder, O_RDONLY | O_DIRECTORY);
     if (*lock < 0 && errno == ENOENT && !make) return LK_OK;
     if (*lock < 0) return lki_fail(LK_EIO, "lk_backup_and_restore: %s: %s", folder, strerror(errno));
@@ -128,16 +121,10 @@ static bool is_another(const void *what, int64_t number) { return number != *(co
 /* The index first: without it there is no checkpoint, so that no crash leaves an index without its data. */
 void lki_backup_remove(const char *folder, int64_t number)
 {
-    char        *prefix = lki_backup_prefix(folder, number);
-    const size_t size = prefix ? strlen(prefix) + sizeof INDEX : 0;
-    char        *index = prefix ? lki_alloc(size) : NULL;
-    if (index) {
-        snprintf(index, size, "%s%s", prefix, INDEX);
-        unlink(index);
-        sweep(folder, is_another, &number);
-    }
-    lki_release(index);
-    lki_release(prefix);
+    char *index LKI_RELEASED = lki_text_new("%s/%s%lld%s", folder, NAME, (long long)number, INDEX);
+    if (!index) return;
+    unlink(index);
+    sweep(folder, is_another, &number);
 }
 
 static lk_status list_all(const char *folder, lki_backup_list *out)
@@ -179,15 +166,13 @@ lk_status lki_backup_list_of(const char *folder, lki_backup_list *out)
 
 void lki_backup_prune(const char *folder, int64_t keep, int64_t and_keep)
 {
-    lki_backup_list  list = {0};
-    lki_error_record before, mine;
-    const int64_t    kept[2] = {keep, and_keep};
-    lki_error_take(&before);
+    lki_backup_list list = {0};
+    const int64_t   kept[2] = {keep, and_keep};
+    LKI_SCOPE_ERRORS;
     if (list_all(folder, &list) == LK_OK)
         for (int i = 0; i < list.count; i++)
             if (!is_one_of(kept, list.number[i])) lki_backup_remove(folder, list.number[i]);
-    lki_error_take(&mine); /* this error is dropped */
-    if (before.code != LK_OK) lki_error_put(&before);
+    lk_clear_error(); /* this error is dropped */
     lki_release(list.number);
     sweep(folder, is_one_of, kept);
 }

@@ -133,21 +133,16 @@ lk_status lk_model_compile_kw(lk_compile_args a)
     LKI_NEAREST;
     const bool failed = lk_failed();
     LKI_SCOPE_ERRORS;
-    lk_status status = failed ? parts_made(&a) : LK_OK;
-    if (status == LK_OK) status = arguments_fit(&a);
-    if (status != LK_OK) return status;
+    if (failed) LKI_TRY(parts_made(&a));
+    LKI_TRY(arguments_fit(&a));
     int           metrics = a.metrics.count + a.weighted_metrics.count;
     lk_optimizer *o = a.optimizer ? a.optimizer : lk_rmsprop();
-    lk_loss     **loss = lki_alloc_array(a.model->outputs, sizeof *loss);
-    lk_metric   **metric = lki_alloc_array(metrics + 1, sizeof *metric);
-    bool         *weighted = lki_alloc_array(metrics + 1, sizeof *weighted);
-    status = o && loss && metric && weighted ? compile_with(&a, o, loss, metric, weighted)
-             : lk_failed()                   ? lk_error_code()
-                                             : LK_ENOMEM;
-    lki_release(loss);
-    lki_release(metric);
-    lki_release(weighted);
-    return status;
+    lk_loss     **loss LKI_RELEASED = lki_alloc_array(a.model->outputs, sizeof *loss);
+    lk_metric   **metric LKI_RELEASED = lki_alloc_array(metrics + 1, sizeof *metric);
+    bool         *weighted LKI_RELEASED = lki_alloc_array(metrics + 1, sizeof *weighted);
+    return o && loss && metric && weighted ? compile_with(&a, o, loss, metric, weighted)
+           : lk_failed()                   ? lk_error_code()
+                                           : LK_ENOMEM;
 }
 
 lk_optimizer *lk_model_optimizer(lk_model *m)

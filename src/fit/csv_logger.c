@@ -101,11 +101,9 @@ static void warn_once(csv_logger *c, int cause)
 static lk_status push_or_warn(csv_logger *c)
 {
     if (c->all.failed) return LK_ENOMEM;
-    lki_error_record before, mine;
-    lki_error_take(&before);
+    LKI_SCOPE_ERRORS;
     warn_once(c, push(c));
-    lki_error_take(&mine);
-    if (before.code != LK_OK) lki_error_put(&before);
+    lk_clear_error();
     return LK_OK;
 }
 
@@ -253,15 +251,12 @@ static lk_status load_column(csv_logger *c, const lki_wire *name)
 /* Whether the file has what the backup says, whatever comes after it. */
 static bool has_all(const csv_logger *c)
 {
-    lki_bytes        file;
-    lki_error_record before, mine;
-    lki_error_take(&before);
+    lki_bytes file LKI_FREED_BY(lki_bytes_free) = {0};
+    LKI_SCOPE_ERRORS;
     const bool   read = lki_file_read(c->path, &file) == LK_OK;
     const size_t size = (size_t)c->all.size, at = (size_t)c->before;
     const bool   same = read && file.size >= at && file.size - at >= size && (!size || !memcmp(file.data + at, c->all.data, size));
-    lki_bytes_free(&file);
-    lki_error_take(&mine);
-    if (before.code != LK_OK) lki_error_put(&before);
+    lk_clear_error();
     return same;
 }
 

@@ -1,5 +1,4 @@
 /* EarlyStopping: end training when a value has not improved for some epochs, with the weights of the last or of the best epoch. */
-#include "core/memory.h"
 #include "core/option.h"
 #include "fit/callback.h"
 #include "fit/weights.h"

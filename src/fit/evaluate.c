@@ -1,5 +1,4 @@
 /* evaluate, predict, and single batches. */
-#include "core/log.h"
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "fit/engine.h"

@@ -19,7 +19,6 @@
 #include "op/op.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct fit {
     lki_fit_run        run; /* the first member, because callbacks that save get a pointer to it */
@@ -432,12 +431,10 @@ static lk_variable *class_weight_variable(const lki_engine *e, lk_tensor *t)
 
 static lk_tensor *floats(const lk_numbers *n)
 {
-    float *value = lki_alloc_array(n->count, sizeof *value);
+    float *value LKI_RELEASED = lki_alloc_array(n->count, sizeof *value);
     for (int i = 0; value && i < n->count; i++)
         value[i] = (float)n->item[i];
-    lk_tensor *t = value ? lk_tensor_from(LK_SHAPE(n->count), LK_F32, value) : &lki_poison;
-    lki_release(value);
-    return t;
+    return value ? lk_tensor_from(LK_SHAPE(n->count), LK_F32, value) : &lki_poison;
 }
 
 static lk_status enough_classes(lki_engine *e, const lk_numbers *w)
@@ -523,7 +520,7 @@ static void warn_of_nothing_to_train(const lki_engine *e)
 
 static void run(fit *f)
 {
-    lk_callback **item = lki_alloc_array(f->args->callbacks.count + 1, sizeof *item);
+    lk_callback **item LKI_RELEASED = lki_alloc_array(f->args->callbacks.count + 1, sizeof *item);
     f->run.now.event.model = f->run.engine->model;
     f->run.now.event.epochs = (int)lki_integer_or(f->args->epochs, 1);
     __atomic_store_n(&f->run.engine->model->stop, LKI_STOP_NOT, __ATOMIC_RELEASE);
@@ -536,7 +533,6 @@ static void run(fit *f)
     lki_resume_free(&f->run.resume);
     lki_drop(f->run.iterator);
     lki_logs_free(&f->logs);
-    lki_release(item);
 }
 
 lk_history *lk_model_fit_kw(lk_fit_args a)

@@ -72,8 +72,7 @@ static bool has_epoch(const char *call, const lk_history *h, int i)
 {
     if (!is_history(call, h)) return false;
     if (i >= 0 && i < h->epochs) return true;
-    lki_fail(LK_EINVAL, "%s: epoch %d of %d", call, i, h->epochs);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: epoch %d of %d", call, i, h->epochs), false;
 }
 
 int lk_history_epochs(const lk_history *h) { return is_history("lk_history_epochs", h) ? h->epochs : 0; }

@@ -4,7 +4,6 @@
 #include "core/rounding.h"
 #include "fit/history.h"
 #include "format/stream.h"
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -82,7 +81,7 @@ static lk_status next_line(table *t, lki_stream *s, lki_bytes *line, char **text
 
 static lk_status read_all(table *t, lki_stream *s, lk_history *h)
 {
-    lki_bytes line = {0};
+    lki_bytes line LKI_FREED_BY(lki_bytes_free) = {0};
     char     *text = NULL;
     lk_status status = next_line(t, s, &line, &t->head);
     if (status == LK_OK && (!t->head || strncmp(t->head, "epoch", 5))) {
@@ -90,16 +89,14 @@ static lk_status read_all(table *t, lki_stream *s, lk_history *h)
         status = not_a_history(t, "it does not begin with \"epoch\"");
     }
     char  separator = t->head ? separator_of(t->head) : ',';
-    char *copy = status == LK_OK ? lki_strdup(t->head) : NULL;
+    char *copy LKI_RELEASED = status == LK_OK ? lki_strdup(t->head) : NULL;
     if (status == LK_OK && !copy) status = LK_ENOMEM;
     if (status == LK_OK) t->columns = cut(copy, separator, t->name);
     while (status == LK_OK && (status = next_line(t, s, &line, &text)) == LK_OK && text) {
         if (*text) status = add_epoch(t, text, h);
         lki_release(text);
     }
-    lki_release(copy);
     lki_release(t->head);
-    lki_bytes_free(&line);
     return status;
 }
 

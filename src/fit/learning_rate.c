@@ -2,7 +2,6 @@
  *
  * Both add `learning_rate`, the rate the epoch was trained with, to its logs. An optimiser with a schedule is an error when
  * training begins, because its rate cannot be set. */
-#include "core/memory.h"
 #include "fit/callback.h"
 #include "nn/optimizer.h"
 #include <math.h>

@@ -1,6 +1,5 @@
 /* The loop of evaluation, and calling the callbacks. */
 #include "core/log.h"
-#include "core/memory.h"
 #include "fit/engine.h"
 
 lk_status lki_callbacks_tell(const lki_callback_list *list, lki_hook hook, const lki_happening *h)

@@ -12,7 +12,6 @@
 #include "format/checkpoint_state.h"
 #include "format/durable.h"
 #include <lockstep/keras.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char CALL[] = "lk_model_checkpoint";

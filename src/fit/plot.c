@@ -326,7 +326,7 @@ static panel place_panel(const lki_curves *c, const layout *l, int index)
 lk_status lki_plot_draw(const lki_curves *c, lki_drawing *d)
 {
     const layout l = layout_of(count_panels(c));
-    lki_point   *point = lki_alloc_array(c->epochs + 1, sizeof *point);
+    lki_point   *point LKI_RELEASED = lki_alloc_array(c->epochs + 1, sizeof *point);
     *d = (lki_drawing){.width = l.columns * l.width, .height = l.rows * l.height, .paper = PAPER, .failed = !point};
     for (int i = 0, index = 0; point && i < c->names; i++) {
         const char *title = title_of(c, i);
@@ -337,7 +337,6 @@ lk_status lki_plot_draw(const lki_curves *c, lki_drawing *d)
         p.series[1] = series_of(c, name_at(c, "val_", title));
         draw_panel(d, &p, point);
     }
-    lki_release(point);
     return d->failed ? LK_ENOMEM : LK_OK;
 }
 
@@ -353,20 +352,16 @@ static ending ending_of(const char *path)
 
 static lk_status write_drawing(const lki_drawing *d, ending e, const char *path)
 {
-    lki_bytes bytes = {0};
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(e == SVG ? lki_drawing_svg(d, "Training history", &bytes) : lki_drawing_png(d, PNG_SCALE, &bytes));
-    const lk_status status = lki_durable_file(path, bytes.data, bytes.size);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_durable_file(path, bytes.data, bytes.size);
 }
 
 static lk_status plot(const lki_curves *c, ending e, const char *path)
 {
-    lki_drawing d;
-    lk_status   status = lki_plot_draw(c, &d);
-    if (status == LK_OK) status = write_drawing(&d, e, path);
-    lki_drawing_free(&d);
-    return status;
+    lki_drawing d LKI_FREED_BY(lki_drawing_free) = {0};
+    LKI_TRY(lki_plot_draw(c, &d));
+    return write_drawing(&d, e, path);
 }
 
 lk_status lk_history_plot(const lk_history *h, const char *path)
@@ -381,18 +376,13 @@ lk_status lk_history_plot(const lk_history *h, const char *path)
     const int      epochs = lk_history_epochs(h);
     if (!names.count || !epochs)
         return lki_fail(LK_EINVAL, "lk_history_plot: there is nothing in the history: no epoch was finished");
-    int      *epoch = lki_alloc_array(epochs, sizeof *epoch);
-    double   *value = lki_alloc_array(lki_size_mul(names.count, epochs), sizeof *value);
-    lk_status status = LK_ENOMEM;
-    if (epoch && value) {
+    int    *epoch LKI_RELEASED = lki_alloc_array(epochs, sizeof *epoch);
+    double *value LKI_RELEASED = lki_alloc_array(lki_size_mul(names.count, epochs), sizeof *value);
+    if (!epoch || !value) return LK_ENOMEM;
+    for (int i = 0; i < epochs; i++)
+        epoch[i] = lk_history_epoch(h, i) + 1;
+    for (int n = 0; n < names.count; n++)
         for (int i = 0; i < epochs; i++)
-            epoch[i] = lk_history_epoch(h, i) + 1;
-        for (int n = 0; n < names.count; n++)
-            for (int i = 0; i < epochs; i++)
-                value[(size_t)n * (size_t)epochs + (size_t)i] = lk_history_value(h, names.item[n], i);
-        status = plot(&(lki_curves){names.count, epochs, names.item, epoch, value}, e, path);
-    }
-    lki_release(epoch);
-    lki_release(value);
-    return status;
+            value[(size_t)n * (size_t)epochs + (size_t)i] = lk_history_value(h, names.item[n], i);
+    return plot(&(lki_curves){names.count, epochs, names.item, epoch, value}, e, path);
 }

@@ -18,7 +18,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { BAR = 30, SHORTEST_BAR = 8, LINE = 2048 };
 static const double REDRAW = 0.05;

@@ -124,13 +124,12 @@ static void put_metric(lk_metric *m, lki_sink *s)
 
 static void put_callback(const lk_callback *c, lki_sink *s)
 {
-    lki_sink part = {0}, state = {0};
+    lki_sink part = {0}, state LKI_FREED_BY(lki_sink_free) = {0};
     if (!c->kind->save) return;
     c->kind->save(c, &state);
     lki_state_put_bytes(&part, c->kind->name, strlen(c->kind->name));
     part.failed = part.failed || state.failed;
     lki_state_put_bytes(&part, state.data, state.size);
-    lki_sink_free(&state);
     put_part(s, CALLBACK, &part);
 }
 
@@ -359,7 +358,7 @@ static lk_status load_callback(lki_fit_run *r, lki_wire *w)
 
 static lk_status load_epoch(lki_fit_run *r, lki_wire *w)
 {
-    lki_logs  logs = {0};
+    lki_logs  logs LKI_FREED_BY(lki_logs_free) = {0};
     lk_status status = LK_OK;
     const int epoch = (int)lki_state_get_within(w, 0, INT32_MAX - 1);
     while (lki_wire_left(w) && status == LK_OK) {
@@ -370,7 +369,6 @@ static lk_status load_epoch(lki_fit_run *r, lki_wire *w)
         if (!w->bad) status = lki_logs_set(&logs, text, value);
     }
     if (status == LK_OK && !w->bad) status = lki_history_add(r->history, epoch, &logs.logs);
-    lki_logs_free(&logs);
     return status;
 }
 

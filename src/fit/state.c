@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "format/file.h"
-#include "op/tensor.h"
 #include <string.h>
 
 void lki_state_put(lki_sink *s, int64_t x) { lki_sink_fixed(s, (uint64_t)x, 8); }

@@ -4,7 +4,6 @@
 #include "model/loss.h"
 #include "model/metric.h"
 #include "nn/loss.h"
-#include "op/gradient.h"
 
 /* ---- components of an element ---- */
 
@@ -187,10 +186,9 @@ static uint64_t trained_now(const lk_model *m)
 {
     int          count;
     uint64_t     mark = 1469598103934665603u;
-    lki_weight **weight = lki_model_built(m) ? lki_model_weight_list(m, &count) : NULL;
+    lki_weight **weight LKI_RELEASED = lki_model_built(m) ? lki_model_weight_list(m, &count) : NULL;
     for (int i = 0; weight && i < count; i++)
         mark = (mark ^ (weight[i]->variable->trainable ? (uint64_t)i + 1 : 0)) * 1099511628211u;
-    lki_release(weight);
     return weight ? mark : 0;
 }
 
@@ -229,14 +227,13 @@ lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_
 /* The number of classes of the model's output; 0: not known. */
 static int64_t classes_of(lk_model *m)
 {
-    lk_shape *shape = m->form == LKI_OWN_MODEL ? NULL : lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = m->form == LKI_OWN_MODEL ? NULL : lki_alloc_array(m->inputs + m->uses, sizeof *shape);
     lk_shape  row[LKI_MOST_INPUTS];
     int64_t   classes = 0;
     for (int i = 0; i < m->inputs; i++)
         row[i] = m->input[i].row;
     if (shape && lki_flow_shapes(m, row, shape, false) == LK_OK && shape[m->output[0]].rank)
         classes = shape[m->output[0]].dim[shape[m->output[0]].rank - 1];
-    lki_release(shape);
     return classes;
 }
 

@@ -135,10 +135,8 @@ static lk_status fill(const values *v, lki_text *t)
 
 lk_status lki_template_check(const char *call, const char *path)
 {
-    lki_text        t = {0};
-    const lk_status status = fill(&(values){.call = call, .path = path}, &t);
-    lki_text_free(&t);
-    return status;
+    lki_text t LKI_FREED_BY(lki_text_free) = {0};
+    return fill(&(values){.call = call, .path = path}, &t);
 }
 
 lk_status lki_template_fill(const char *call, const char *path, int epoch, int64_t batch, const lk_logs *logs, char **out)

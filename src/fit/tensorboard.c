@@ -12,6 +12,7 @@
  * training continues. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "fit/callback.h"
 #include "fit/kernel_image.h"
@@ -96,13 +97,11 @@ static lk_status put_epoch(tensorboard *t, const lki_happening *h)
 
 static lk_status put_image(lki_events *e, int64_t epoch, const char *tag, const lk_shape *shape, const float *value)
 {
-    lki_image image;
+    lki_image image LKI_FREED_BY(lki_image_free) = {0};
     bool      made;
     LKI_TRY(lki_kernel_image(shape, value, &image, &made));
     if (!made) return LK_OK;
-    const lk_status status = lki_events_image(e, wall_time(), epoch, tag, image.width, image.height, image.channels, image.pixels);
-    lki_image_free(&image);
-    return status;
+    return lki_events_image(e, wall_time(), epoch, tag, image.width, image.height, image.channels, image.pixels);
 }
 
 static lk_status put_weight(tensorboard *t, const lk_event *event, lk_variable *v, bool histogram, bool image)
@@ -169,13 +168,12 @@ static void put_layers(lki_text *t, lk_model *m)
 /* A model with custom code has no JSON: a warning, not an error. */
 static void put_json(lki_text *t, lk_model *m)
 {
-    lki_error_record before, mine;
-    lki_error_take(&before);
-    const char *json = lk_model_to_json(m);
+    LKI_SCOPE_ERRORS;
+    lki_error_record mine;
+    const char      *json = lk_model_to_json(m);
     if (json) lki_text_put(t, "```json\n%s\n```\n", json);
     lki_error_take(&mine);
     if (!json) lki_warn("TensorBoard: the model is not written as JSON: %s", mine.text);
-    if (before.code != LK_OK) lki_error_put(&before);
 }
 
 static lk_status put_text(tensorboard *t, const char *tag, lki_text *made)
@@ -325,13 +323,7 @@ static const lki_callback_kind TENSORBOARD = {
     .load = load,
 };
 
-static char *folder_of(const char *log_dir, const char *name)
-{
-    const size_t size = strlen(log_dir) + strlen(name) + 2;
-    char        *path = lki_alloc(size);
-    if (path) snprintf(path, size, "%s/%s", log_dir, name);
-    return path;
-}
+static char *folder_of(const char *log_dir, const char *name) { return lki_text_new("%s/%s", log_dir, name); }
 
 lk_callback *lk_tensorboard_kw(lk_tensorboard_args args)
 {

@@ -1,6 +1,5 @@
 /* The words of callbacks: messages, and numbers as Python's repr() and print() write them. */
 #include "core/log.h"
-#include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
 #include "core/rounding.h"
@@ -9,8 +8,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void lki_say(const char *format, ...)
 {
@@ -27,11 +24,10 @@ void lki_say(const char *format, ...)
 
 const char *lki_number_text(double value, char text[LKI_NUMBER_TEXT])
 {
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     if (isfinite(value)) lki_json_real(&o, value);
     if (o.text) snprintf(text, LKI_NUMBER_TEXT, "%s", o.text);
     else lki_format(text, LKI_NUMBER_TEXT, "%.17g", isnan(value) ? fabs(value) : value); /* never "-nan" */
-    lki_json_out_free(&o);
     return text;
 }
 

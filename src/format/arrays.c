@@ -96,19 +96,14 @@ static size_t array_name(const char *member)
 
 static lk_status read_member(const lki_zip *z, int i, size_t length, lki_arrays *out)
 {
-    char     *name = lki_path_join(z->member[i].name, length, "");
+    char     *name LKI_RELEASED = lki_path_join(z->member[i].name, length, "");
     char      file[512];
-    lki_bytes bytes = {0};
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     lki_array array = {0};
-    lk_status status = name ? lki_zip_read(z, i, &bytes) : LK_ENOMEM;
-    if (status == LK_OK) {
-        snprintf(file, sizeof file, "%s(%s)", z->path, z->member[i].name);
-        status = lki_npy_parse(file, bytes.data, bytes.size, &array);
-    }
-    lki_bytes_free(&bytes);
-    if (status == LK_OK) status = lki_arrays_add(out, name, &array);
-    lki_release(name);
-    return status;
+    LKI_TRY(name ? lki_zip_read(z, i, &bytes) : LK_ENOMEM);
+    snprintf(file, sizeof file, "%s(%s)", z->path, z->member[i].name);
+    LKI_TRY(lki_npy_parse(file, bytes.data, bytes.size, &array));
+    return lki_arrays_add(out, name, &array);
 }
 
 lk_status lki_npz_read_all(const char *path, lki_arrays *out)
@@ -128,28 +123,23 @@ lk_status lki_npz_read_all(const char *path, lki_arrays *out)
 
 static lk_status add_member(lki_zip_out *z, const lki_named *n)
 {
-    lki_bytes bytes = {0};
-    char     *member = lki_path_join(n->name, strlen(n->name), ".npy");
-    lk_status status = member ? lki_npy_encode(&n->array, &bytes) : LK_ENOMEM;
-    if (status == LK_OK) status = lki_zip_out_add(z, member, bytes.data, bytes.size);
-    lki_bytes_free(&bytes);
-    lki_release(member);
-    return status;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    char     *member LKI_RELEASED = lki_path_join(n->name, strlen(n->name), ".npy");
+    LKI_TRY(member ? lki_npy_encode(&n->array, &bytes) : LK_ENOMEM);
+    return lki_zip_out_add(z, member, bytes.data, bytes.size);
 }
 
 lk_status lki_npz_write_all(const char *path, const lki_arrays *a)
 {
     lki_zip_out *z;
-    lki_bytes    archive = {0};
+    lki_bytes    archive LKI_FREED_BY(lki_bytes_free) = {0};
     lk_status    status = LK_OK;
     LKI_TRY(lki_zip_out_new(&z));
     for (int i = 0; i < a->count && status == LK_OK; i++)
         status = add_member(z, &a->item[i]);
-    if (status == LK_OK) status = lki_zip_out_finish(z, &archive);
-    else lki_zip_out_free(z);
-    if (status == LK_OK) status = lki_durable_file(path, archive.data, archive.size);
-    lki_bytes_free(&archive);
-    return status;
+    if (status != LK_OK) return lki_zip_out_free(z), status;
+    LKI_TRY(lki_zip_out_finish(z, &archive));
+    return lki_durable_file(path, archive.data, archive.size);
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------------------- */
@@ -204,26 +194,21 @@ static lk_status arrays_of_h5(lki_h5 *file, lki_arrays *out)
 
 lk_status lki_h5_read_all(const char *path, lki_arrays *out)
 {
-    lki_h5 file;
+    lki_h5 file LKI_FREED_BY(lki_h5_free) = {0};
     *out = (lki_arrays){0};
     lk_status status = lki_h5_read_file(path, &file);
     if (status == LK_OK) status = arrays_of_h5(&file, out);
-    lki_h5_free(&file);
     return finished(path, status, out);
 }
 
 lk_status lki_h5_write_all(const char *path, const lki_arrays *a)
 {
-    lki_h5    file = {0};
-    lki_bytes bytes = {0};
-    lk_status status = LK_OK;
-    for (int i = 0; i < a->count && status == LK_OK; i++) {
+    lki_h5    file LKI_FREED_BY(lki_h5_free) = {0};
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    for (int i = 0; i < a->count; i++) {
         const lki_array *array = &a->item[i].array;
-        status = lki_h5_add_array(&file, a->item[i].name, array->dtype, &array->shape, array->data);
+        LKI_TRY(lki_h5_add_array(&file, a->item[i].name, array->dtype, &array->shape, array->data));
     }
-    if (status == LK_OK) status = lki_h5_write(path, &file, &bytes);
-    if (status == LK_OK) status = lki_durable_file(path, bytes.data, bytes.size);
-    lki_h5_free(&file);
-    lki_bytes_free(&bytes);
-    return status;
+    LKI_TRY(lki_h5_write(path, &file, &bytes));
+    return lki_durable_file(path, bytes.data, bytes.size);
 }

@@ -18,6 +18,7 @@
  *   text     varint length of each string; masked CRC-32C of these lengths as 4-byte numbers; the strings. The entry's checksum is
  *            taken over the lengths as 4-byte numbers, the 4 bytes of the first checksum, and the strings. */
 #include "format/bundle.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "format/crc32c.h"
 #include <errno.h>
@@ -77,11 +78,7 @@ int lki_bundle_type_of(lk_dtype dtype)
 
 char *lki_bundle_path(const char *prefix, int shard, int shards)
 {
-    const size_t size = strlen(prefix) + 32;
-    char        *path = lki_alloc(size);
-    if (path && shards) snprintf(path, size, "%s.data-%05d-of-%05d", prefix, shard, shards);
-    if (path && !shards) snprintf(path, size, "%s.index", prefix);
-    return path;
+    return shards ? lki_text_new("%s.data-%05d-of-%05d", prefix, shard, shards) : lki_text_new("%s.index", prefix);
 }
 
 /* ---- the index -------------------------------------------------------------------------------------------------------------- */
@@ -232,12 +229,11 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 static lk_status open_once(const char *prefix, lki_bundle *out, bool *changed)
 {
     struct stat before = {0}, after = {0};
-    char       *index = lki_bundle_path(prefix, 0, 0);
+    char       *index LKI_RELEASED = lki_bundle_path(prefix, 0, 0);
     const bool  there = index && stat(index, &before) == 0;
     lk_status   status = index ? lki_bundle_open_index(prefix, out) : LK_ENOMEM;
     if (status == LK_OK && (status = open_shards(out, prefix)) != LK_OK) lki_bundle_close(out);
     *changed = there && stat(index, &after) == 0 && !is_same_file(&before, &after);
-    lki_release(index);
     return status;
 }
 
@@ -417,17 +413,14 @@ enum { PIECE = 1 << 20 };
 static lk_status sum_bytes(const lki_bundle_entry *e, const lki_bundle_shard *s, uint64_t from, uint32_t *crc)
 {
     const uint64_t left = e->size - from;
-    uint8_t       *piece = lki_alloc(left < PIECE ? (size_t)left : PIECE);
-    lk_status      status = piece ? LK_OK : LK_ENOMEM;
-    for (uint64_t done = from; done < e->size && status == LK_OK;) {
-        const uint64_t         n = e->size - done < PIECE ? e->size - done : PIECE;
-        const lki_bundle_entry part = {.key = e->key, .offset = e->offset + done, .size = n};
-        status = read_bytes(&part, s, piece);
-        if (status == LK_OK) *crc = lki_crc32c(*crc, piece, (size_t)n);
-        done += n;
+    uint8_t       *piece LKI_RELEASED = lki_alloc(left < PIECE ? (size_t)left : PIECE);
+    if (!piece) return LK_ENOMEM;
+    for (uint64_t n, done = from; done < e->size; done += n) {
+        n = e->size - done < PIECE ? e->size - done : PIECE;
+        LKI_TRY(read_bytes(&(lki_bundle_entry){.key = e->key, .offset = e->offset + done, .size = n}, s, piece));
+        *crc = lki_crc32c(*crc, piece, (size_t)n);
     }
-    lki_release(piece);
-    return status;
+    return LK_OK;
 }
 
 /* The lengths of `count` texts at the front of an entry, with their checksum after them; *end is where the texts begin. */
@@ -435,28 +428,25 @@ static lk_status sum_lengths(const lki_bundle_entry *e, const lki_bundle_shard *
 {
     const uint64_t         most = e->size < 4 || count > (e->size - 4) / 10 ? e->size : count * 10 + 4;
     const lki_bundle_entry head = {.key = e->key, .offset = e->offset, .size = most};
-    uint8_t               *bytes = lki_alloc((size_t)most);
+    uint8_t               *bytes LKI_RELEASED = lki_alloc((size_t)most);
     if (!bytes) return LK_ENOMEM;
-    lk_status status = read_bytes(&head, s, bytes);
-    lki_wire  w = lki_wire_of(bytes, (size_t)most);
-    uint64_t  total = 0, length = 0;
+    LKI_TRY(read_bytes(&head, s, bytes));
+    lki_wire w = lki_wire_of(bytes, (size_t)most);
+    uint64_t total = 0, length = 0;
     *crc = 0;
-    for (uint64_t i = 0; i < count && status == LK_OK; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         if (!lki_wire_varint(&w, &length) || length > e->size - total)
-            status = misfit(e, s, "its length %llu of %llu is wrong", i, count);
+            return misfit(e, s, "its length %llu of %llu is wrong", i, count);
         total += length;
-        if (status == LK_OK) *crc = lki_bundle_length_crc(*crc, length);
+        *crc = lki_bundle_length_crc(*crc, length);
     }
-    if (status == LK_OK && (lki_wire_left(&w) < 4 || (uint64_t)(w.p - bytes) + 4 + total != e->size))
-        status = misfit(e, s, "its %llu bytes are not lengths, a checksum and %llu characters", e->size, total);
-    if (status == LK_OK) {
-        const uint32_t stored = lki_crc32c_unmask((uint32_t)lki_get_le(w.p, 4));
-        if (*crc != stored) status = misfit(e, s, "the CRC-32C of its lengths is %llx: should be %llx", *crc, stored);
-        *crc = lki_crc32c(*crc, w.p, 4);
-        *end = (uint64_t)(w.p - bytes) + 4;
-    }
-    lki_release(bytes);
-    return status;
+    if (lki_wire_left(&w) < 4 || (uint64_t)(w.p - bytes) + 4 + total != e->size)
+        return misfit(e, s, "its %llu bytes are not lengths, a checksum and %llu characters", e->size, total);
+    const uint32_t stored = lki_crc32c_unmask((uint32_t)lki_get_le(w.p, 4));
+    if (*crc != stored) return misfit(e, s, "the CRC-32C of its lengths is %llx: should be %llx", *crc, stored);
+    *crc = lki_crc32c(*crc, w.p, 4);
+    *end = (uint64_t)(w.p - bytes) + 4;
+    return LK_OK;
 }
 
 /* The number of elements; false if it overflows. */

@@ -23,10 +23,9 @@ enum { BLOCK_SIZE = 256 << 10, PIECE = 1 << 20, MOST_SHARDS = 1000 }; /* a piece
 lk_status lki_bundle_begin(const char *prefix, lki_bundle_writer *w)
 {
     *w = (lki_bundle_writer){.data = LKI_DURABLE_NONE, .index = LKI_DURABLE_NONE, .prefix = lki_strdup(prefix)};
-    char     *path = lki_bundle_path(prefix, 0, 1);
+    char     *path LKI_RELEASED = lki_bundle_path(prefix, 0, 1);
     lk_status status = w->prefix && path ? lki_folder_make(prefix) : LK_ENOMEM;
     if (status == LK_OK) status = lki_durable_begin(path, &w->data);
-    lki_release(path);
     if (status != LK_OK) lki_bundle_end(w);
     return status;
 }
@@ -45,29 +44,25 @@ static lk_status keep_entry(lki_bundle_writer *w, const char *key, const lki_sin
 
 static void put_shape(lki_sink *entry, const lk_shape *shape)
 {
-    lki_sink axes = {0};
+    lki_sink axes LKI_FREED_BY(lki_sink_free) = {0};
     for (int i = 0; i < shape->rank; i++) {
-        lki_sink axis = {0};
+        lki_sink axis LKI_FREED_BY(lki_sink_free) = {0};
         lki_sink_number(&axis, 1, (uint64_t)shape->dim[i]);
         lki_sink_message(&axes, 2, &axis);
-        lki_sink_free(&axis);
     }
     lki_sink_message(entry, 2, &axes);
-    lki_sink_free(&axes);
 }
 
 /* Add an entry for what was written since `offset`. */
 static lk_status note(lki_bundle_writer *w, const char *key, int type, const lk_shape *shape, uint64_t offset, uint32_t crc)
 {
-    lki_sink entry = {0};
+    lki_sink entry LKI_FREED_BY(lki_sink_free) = {0};
     lki_sink_number(&entry, 1, (uint64_t)type);
     put_shape(&entry, shape);
     lki_sink_number(&entry, 4, offset);
     lki_sink_number(&entry, 5, w->data.size - offset);
     lki_sink_fixed32(&entry, 6, lki_crc32c_mask(crc));
-    const lk_status status = keep_entry(w, key, &entry);
-    lki_sink_free(&entry);
-    return status;
+    return keep_entry(w, key, &entry);
 }
 
 lk_status lki_bundle_add(lki_bundle_writer *w, const char *key, lk_dtype dtype, const lk_shape *shape, const void *data)
@@ -88,16 +83,13 @@ lk_status lki_bundle_add_text(lki_bundle_writer *w, const char *key, const void 
 {
     const uint64_t offset = w->data.size;
     const uint32_t crc = lki_bundle_length_crc(0, size);
-    lki_sink       head = {0};
+    lki_sink       head LKI_FREED_BY(lki_sink_free) = {0};
     lki_sink_varint(&head, size);
     lki_sink_fixed(&head, lki_crc32c_mask(crc), 4);
-    lk_status status = head.failed ? LK_ENOMEM : lki_durable_write(&w->data, head.data, head.size);
-    if (status == LK_OK) status = lki_durable_write(&w->data, text, size);
-    if (status == LK_OK)
-        status = note(w, key, LKI_BUNDLE_TEXT, &(lk_shape){0}, offset,
-                      lki_crc32c(lki_crc32c(crc, head.data + head.size - 4, 4), text, size));
-    lki_sink_free(&head);
-    return status;
+    LKI_TRY(head.failed ? LK_ENOMEM : lki_durable_write(&w->data, head.data, head.size));
+    LKI_TRY(lki_durable_write(&w->data, text, size));
+    return note(w, key, LKI_BUNDLE_TEXT, &(lk_shape){0}, offset,
+                lki_crc32c(lki_crc32c(crc, head.data + head.size - 4, 4), text, size));
 }
 
 /* An entry whose value is in the writer's memory from now on. */
@@ -113,28 +105,23 @@ static lk_status set_value(lki_bundle_writer *w, lki_table_entry *e, const lki_s
 /* The first entry, whose key is empty. */
 static lk_status fill_header(lki_bundle_writer *w)
 {
-    lki_sink header = {0}, version = {0};
+    lki_sink header LKI_FREED_BY(lki_sink_free) = {0}, version LKI_FREED_BY(lki_sink_free) = {0};
     lki_sink_number(&header, 1, (uint64_t)w->shard + 1);
     lki_sink_number(&version, 1, LKI_BUNDLE_VERSION);
     lki_sink_message(&header, 3, &version);
-    const lk_status status = set_value(w, &w->entry[0], &header);
-    lki_sink_free(&version);
-    lki_sink_free(&header);
-    return status;
+    return set_value(w, &w->entry[0], &header);
 }
 
 /* Entries were written for shard 0, which is the default and not stored. */
 static lk_status name_shard(lki_bundle_writer *w)
 {
-    lk_status status = LK_OK;
-    for (int i = 1; i < w->count && status == LK_OK; i++) {
-        lki_sink value = {0};
+    for (int i = 1; i < w->count; i++) {
+        lki_sink value LKI_FREED_BY(lki_sink_free) = {0};
         lki_sink_bytes(&value, w->entry[i].value, w->entry[i].size);
         lki_sink_number(&value, 3, (uint64_t)w->shard);
-        status = set_value(w, &w->entry[i], &value);
-        lki_sink_free(&value);
+        LKI_TRY(set_value(w, &w->entry[i], &value));
     }
-    return status;
+    return LK_OK;
 }
 
 static int by_key(const void *a, const void *b) { return lki_table_compare(a, b); }
@@ -154,14 +141,11 @@ static lk_status write_index(lki_bundle_writer *w)
 {
     if (w->shard) LKI_TRY(name_shard(w));
     LKI_TRY(fill_header(w));
-    char     *path = lki_bundle_path(w->prefix, 0, 0);
-    lki_sink  bytes = {0};
-    lk_status status = path ? lki_durable_begin(path, &w->index) : LK_ENOMEM;
+    char    *path LKI_RELEASED = lki_bundle_path(w->prefix, 0, 0);
+    lki_sink bytes LKI_FREED_BY(lki_sink_free) = {0};
+    LKI_TRY(path ? lki_durable_begin(path, &w->index) : LK_ENOMEM);
     lki_table_write(w->count, w->entry, BLOCK_SIZE, &bytes);
-    if (status == LK_OK) status = bytes.failed ? LK_ENOMEM : lki_durable_write(&w->index, bytes.data, bytes.size);
-    lki_sink_free(&bytes);
-    lki_release(path);
-    return status;
+    return bytes.failed ? LK_ENOMEM : lki_durable_write(&w->index, bytes.data, bytes.size);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
@@ -215,12 +199,11 @@ static lk_status place_data(lki_bundle_writer *w)
 {
     for (w->shard = 0; w->shard < MOST_SHARDS; w->shard++) {
         const leftover l = {w->prefix, w->shard, w->shard + 1};
-        char          *path = lki_bundle_path(w->prefix, w->shard, w->shard + 1);
+        char          *path LKI_RELEASED = lki_bundle_path(w->prefix, w->shard, w->shard + 1);
         bool           taken = false;
         if (!path) return LK_ENOMEM;
         lki_remove_unheld(path, is_leftover, &l);
         const lk_status status = lki_durable_publish_new(&w->data, path, &taken);
-        lki_release(path);
         if (status != LK_OK || !taken) return w->placed = status == LK_OK, status;
     }
     return lki_fail(LK_EIO, "%s: cannot write it: %d data files of that name are in use", w->prefix, MOST_SHARDS);
@@ -231,17 +214,15 @@ static void remove_others(const char *prefix)
 {
     const char  *name = name_in(prefix);
     const size_t folder = lki_folder_length(prefix), length = strlen(name);
-    char        *path = lki_path_join(folder ? prefix : ".", folder ? folder : 1, "");
+    char        *path LKI_RELEASED = lki_path_join(folder ? prefix : ".", folder ? folder : 1, "");
     DIR         *d = path ? opendir(path) : NULL;
     leftover     l = {.prefix = prefix};
     for (const struct dirent *e; d && (e = readdir(d));) {
         if (!is_data_of(e->d_name, name, length, &l.shard, &l.shards)) continue;
-        char *file = lki_bundle_path(prefix, l.shard, l.shards);
+        char *file LKI_RELEASED = lki_bundle_path(prefix, l.shard, l.shards);
         if (file) lki_remove_unheld(file, is_leftover, &l);
-        lki_release(file);
     }
     if (d) closedir(d);
-    lki_release(path);
 }
 
 lk_status lki_bundle_commit(lki_bundle_writer *w)
@@ -274,13 +255,11 @@ void lki_bundle_end(lki_bundle_writer *w)
 
 lk_status lki_bundle_remove(const char *prefix)
 {
-    char *index = lki_bundle_path(prefix, 0, 0);
+    char *index LKI_RELEASED = lki_bundle_path(prefix, 0, 0);
     if (!index) return LK_ENOMEM;
-    lk_status status = LK_OK;
-    if (unlink(index) != 0 && errno != ENOENT) status = lki_fail(LK_EIO, "%s: cannot remove it: %s", index, strerror(errno));
-    lki_release(index);
-    if (status == LK_OK) remove_others(prefix);
-    return status;
+    if (unlink(index) != 0 && errno != ENOENT) return lki_fail(LK_EIO, "%s: cannot remove it: %s", index, strerror(errno));
+    remove_others(prefix);
+    return LK_OK;
 }
 
 /* "NAME.data-00000-of-00001": the length of NAME; 0 for other files. */
@@ -295,18 +274,16 @@ static size_t prefix_of_data(const char *file)
 
 void lki_bundle_clean(const char *folder, const char *begin)
 {
-    char *inside = lki_path_join(folder, strlen(folder), "/");
+    char *inside LKI_RELEASED = lki_path_join(folder, strlen(folder), "/");
     DIR  *d = inside ? opendir(inside) : NULL;
     lki_durable_clean(folder, begin);
     for (const struct dirent *e; d && (e = readdir(d));) {
         const size_t length = strncmp(e->d_name, begin, strlen(begin)) == 0 ? prefix_of_data(e->d_name) : 0;
-        char        *path = length ? lki_path_join(inside, strlen(inside), e->d_name) : NULL;
+        char        *path LKI_RELEASED = length ? lki_path_join(inside, strlen(inside), e->d_name) : NULL;
         if (path) {
             path[strlen(inside) + length] = 0;
             remove_others(path);
         }
-        lki_release(path);
     }
     if (d) closedir(d);
-    lki_release(inside);
 }

@@ -219,12 +219,11 @@ void lki_checkpoint_state_free(lki_checkpoint_state *s)
 
 lk_status lki_checkpoint_state_parse(const char *file, const char *bytes, size_t size, char **path)
 {
-    lki_checkpoint_state s;
+    lki_checkpoint_state s LKI_FREED_BY(lki_checkpoint_state_free) = {0};
     *path = NULL;
     LKI_TRY(lki_checkpoint_state_scan(file, bytes, size, &s));
     *path = s.latest;
     s.latest = NULL;
-    lki_checkpoint_state_free(&s);
     return LK_OK;
 }
 
@@ -256,7 +255,7 @@ static void put_time(lki_sink *out, const char *name, double seconds)
 
 lk_status lki_checkpoint_state_put(const char *file, const lki_checkpoint_state *s)
 {
-    lki_sink out = {0};
+    lki_sink out LKI_FREED_BY(lki_sink_free) = {0};
     char     sum[SUM_DIGITS + 2];
     put_quoted(&out, "model_checkpoint_path", s->latest);
     for (int i = 0; i < s->count; i++)
@@ -267,19 +266,14 @@ lk_status lki_checkpoint_state_put(const char *file, const lki_checkpoint_state 
     snprintf(sum, sizeof sum, "%08x\n", (unsigned)lki_crc32c(0, out.data, out.size));
     lki_sink_bytes(&out, SUM, sizeof SUM - 1);
     lki_sink_bytes(&out, sum, SUM_DIGITS + 1);
-    const lk_status status = out.failed ? LK_ENOMEM : lki_durable_file(file, out.data, out.size);
-    lki_sink_free(&out);
-    return status;
+    return out.failed ? LK_ENOMEM : lki_durable_file(file, out.data, out.size);
 }
 
 lk_status lki_checkpoint_state_write(const char *checkpoint)
 {
     const char *slash = strrchr(checkpoint, '/'), *name = slash ? slash + 1 : checkpoint;
-    char       *path = lki_path_join(checkpoint, (size_t)(name - checkpoint), LKI_CHECKPOINT_STATE_NAME);
+    char       *path LKI_RELEASED = lki_path_join(checkpoint, (size_t)(name - checkpoint), LKI_CHECKPOINT_STATE_NAME);
     if (!path) return LK_ENOMEM;
-    lki_state_item  one = {(char *)name, 0};
-    const lk_status status =
-        lki_checkpoint_state_put(path, &(lki_checkpoint_state){.latest = (char *)name, .count = 1, .item = &one});
-    lki_release(path);
-    return status;
+    lki_state_item one = {(char *)name, 0};
+    return lki_checkpoint_state_put(path, &(lki_checkpoint_state){.latest = (char *)name, .count = 1, .item = &one});
 }

@@ -196,7 +196,7 @@ lk_status lki_deflate(lki_frame frame, const void *data, size_t size, lki_bytes 
 {
     const size_t places = (1 << HASH_BITS) + WINDOW;
     *out = (lki_bytes){lki_alloc(size + size / 8 + stored_size(0) + 16), 0}; /* nine bits a byte at worst */
-    int64_t *place = out->data ? lki_alloc_array(places, sizeof *place) : NULL;
+    int64_t *place LKI_RELEASED = out->data ? lki_alloc_array(places, sizeof *place) : NULL;
     if (!place) {
         lki_bytes_free(out);
         return LK_ENOMEM;
@@ -204,6 +204,5 @@ lk_status lki_deflate(lki_frame frame, const void *data, size_t size, lki_bytes 
     memset(place, 0xff, places * sizeof *place);
     packer p = {.data = data, .size = size, .to = out->data, .head = place, .before = place + (1 << HASH_BITS)};
     pack(&p, frame, out);
-    lki_release(place);
     return LK_OK;
 }

@@ -72,12 +72,11 @@ static void remove_leftovers(const char *path)
 {
     const size_t length = lki_folder_length(path);
     const char  *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char        *folder = lki_path_join(length ? path : ".", length ? length : 1, "");
+    char        *folder LKI_RELEASED = lki_path_join(length ? path : ".", length ? length : 1, "");
     DIR         *d = folder ? opendir(folder) : NULL;
     for (const struct dirent *e; d && (e = readdir(d));)
         if (is_beside(e->d_name, name, strlen(name))) remove_leftover(dirfd(d), e->d_name);
     if (d) closedir(d);
-    lki_release(folder);
 }
 
 void lki_remove_unheld(const char *path, bool (*unneeded)(const void *arg), const void *arg)
@@ -185,7 +184,7 @@ lk_status lki_durable_publish(lki_durable *d)
 /* The name is first taken by an empty file: making that fails for all but one process. */
 lk_status lki_durable_publish_new(lki_durable *d, const char *path, bool *taken)
 {
-    char *copy = lki_strdup(path);
+    char *copy LKI_RELEASED = lki_strdup(path);
     if (!copy) return LK_ENOMEM;
     const int held = make_locked(path);
     *taken = held < 0 && (errno == EEXIST || errno == EAGAIN);
@@ -201,7 +200,6 @@ lk_status lki_durable_publish_new(lki_durable *d, const char *path, bool *taken)
         d->path = copy;
         d->beside = copy = NULL;
     }
-    lki_release(copy);
     return status;
 }
 
@@ -243,12 +241,11 @@ static bool is_folder(const char *path)
 static int sync_folder_of(const char *file)
 {
     const size_t length = lki_folder_length(file);
-    char        *folder = lki_path_join(length ? file : ".", length ? length : 1, "");
+    char        *folder LKI_RELEASED = lki_path_join(length ? file : ".", length ? length : 1, "");
     if (!folder) return ENOMEM;
     const int descriptor = lki_open(folder, O_RDONLY | O_DIRECTORY);
     const int cause = descriptor >= 0 && (lki_fsync(descriptor) == 0 || errno == EINVAL) ? 0 : errno;
     if (descriptor >= 0) close(descriptor);
-    lki_release(folder);
     return cause;
 }
 
@@ -262,7 +259,7 @@ static bool make_one(const char *folder)
 
 lk_status lki_folder_make(const char *file)
 {
-    char *folder = lki_path_join(file, lki_folder_length(file), "");
+    char *folder LKI_RELEASED = lki_path_join(file, lki_folder_length(file), "");
     if (!folder) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (char *p = folder; *p && status == LK_OK; p++) { /* for every part of the path */
@@ -272,7 +269,6 @@ lk_status lki_folder_make(const char *file)
         if (!make_one(folder)) status = failed(folder, "make a folder of");
         p[1] = next;
     }
-    lki_release(folder);
     return status;
 }
 

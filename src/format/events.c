@@ -96,12 +96,11 @@ static void put_f64(lki_sink *s, uint32_t field, double x)
 
 static lk_status append_version(lki_events *e, double wall_time)
 {
-    lki_sink event = {0}, source = {0};
+    lki_sink event = {0}, source LKI_FREED_BY(lki_sink_free) = {0};
     put_f64(&event, WALL_TIME, wall_time);
     lki_sink_text(&event, FILE_VERSION, "brain.Event:2");
     lki_sink_text(&source, 1, "lockstep");
     lki_sink_message(&event, SOURCE, &source);
-    lki_sink_free(&source);
     return append(e, &event);
 }
 
@@ -173,41 +172,37 @@ const char *lki_events_path(const lki_events *e) { return e->path; }
 
 static void put_header(lki_sink *tensor, int type, int rank, const int64_t *dim)
 {
-    lki_sink shape = {0};
+    lki_sink shape LKI_FREED_BY(lki_sink_free) = {0};
     for (int i = 0; i < rank; i++) {
-        lki_sink axis = {0};
+        lki_sink axis LKI_FREED_BY(lki_sink_free) = {0};
         lki_sink_number(&axis, 1, (uint64_t)dim[i]);
         lki_sink_message(&shape, 2, &axis);
-        lki_sink_free(&axis);
     }
     lki_sink_number(tensor, TYPE, (uint64_t)type);
     lki_sink_message(tensor, SHAPE, &shape);
-    lki_sink_free(&shape);
 }
 
 static void put_value(lki_sink *summary, const char *tag, const char *plugin, const lki_sink *tensor)
 {
-    lki_sink value = {0}, metadata = {0}, data = {0};
+    lki_sink value LKI_FREED_BY(lki_sink_free) = {0};
+    lki_sink metadata LKI_FREED_BY(lki_sink_free) = {0};
+    lki_sink data LKI_FREED_BY(lki_sink_free) = {0};
     lki_sink_text(&data, 1, plugin);
     lki_sink_message(&metadata, 1, &data);
     lki_sink_text(&value, TAG, tag);
     lki_sink_message(&value, TENSOR, tensor);
     lki_sink_message(&value, METADATA, &metadata);
     lki_sink_message(summary, VALUE, &value);
-    lki_sink_free(&data);
-    lki_sink_free(&metadata);
-    lki_sink_free(&value);
 }
 
 /* Takes the tensor over. */
 static lk_status append_value(lki_events *e, double wall_time, int64_t step, const char *tag, const char *plugin, lki_sink *tensor)
 {
-    lki_sink event = {0}, summary = {0};
+    lki_sink event = {0}, summary LKI_FREED_BY(lki_sink_free) = {0};
     put_value(&summary, tag, plugin, tensor);
     put_f64(&event, WALL_TIME, wall_time);
     lki_sink_number(&event, STEP, (uint64_t)step);
     lki_sink_message(&event, SUMMARY, &summary);
-    lki_sink_free(&summary);
     lki_sink_free(tensor);
     return append(e, &event);
 }
@@ -224,7 +219,7 @@ lk_status lki_events_image(lki_events *e, double wall_time, int64_t step, const 
                            int channels, const uint8_t *pixels)
 {
     lki_sink  tensor = {0};
-    lki_bytes png;
+    lki_bytes png LKI_FREED_BY(lki_bytes_free) = {0};
     char      size[2][24];
     LKI_TRY(lki_png_encode(width, height, channels, pixels, &png));
     snprintf(size[0], sizeof size[0], "%lld", (long long)width);
@@ -233,7 +228,6 @@ lk_status lki_events_image(lki_events *e, double wall_time, int64_t step, const 
     for (int i = 0; i < 2; i++)
         lki_sink_text(&tensor, STRINGS, size[i]);
     lki_sink_field(&tensor, STRINGS, png.data, png.size);
-    lki_bytes_free(&png);
     return append_value(e, wall_time, step, tag, "images", &tensor);
 }
 
@@ -482,16 +476,13 @@ static lk_status read_event(reader *r, const lki_bytes *record, const char *path
 
 static lk_status read_records(lki_stream *s, reader *r)
 {
-    lki_bytes record = {0};
-    bool      end = false;
-    lk_status status = LK_OK;
-    while (status == LK_OK && !end) {
+    lki_bytes record LKI_FREED_BY(lki_bytes_free) = {0};
+    for (bool end = false;;) {
         const uint64_t at = lki_stream_position(s);
-        status = lki_tfrecord_read(s, &record, &end);
-        if (status == LK_OK && !end) status = read_event(r, &record, lki_stream_path(s), at);
+        LKI_TRY(lki_tfrecord_read(s, &record, &end));
+        if (end) return LK_OK;
+        LKI_TRY(read_event(r, &record, lki_stream_path(s), at));
     }
-    lki_bytes_free(&record);
-    return status;
 }
 
 lk_status lki_events_read(const char *path, lki_event_fn fn, void *user)

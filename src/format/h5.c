@@ -378,7 +378,7 @@ static size_t most_of(size_t size) { return size > SIZE_MAX / 32 ? SIZE_MAX / 2 
 
 lk_status lki_h5_read_feed(const char *name, lki_feed *file, lki_h5 *out)
 {
-    lki_sink     head = {0};
+    lki_sink     head LKI_FREED_BY(lki_sink_free) = {0};
     const size_t limit = most_of((size_t)file->size);
     source       s = {.name = name, .limit = limit};
     *out = (lki_h5){0};
@@ -389,7 +389,6 @@ lk_status lki_h5_read_feed(const char *name, lki_feed *file, lki_h5 *out)
     if (status == LK_OK) status = sort_items(&s, out);
     if (status != LK_OK) lki_h5_free(out);
     lki_h5_close(s.talk);
-    lki_sink_free(&head);
     return status;
 }
 
@@ -427,7 +426,7 @@ static lk_status read_image(source *s, lki_bytes *out)
 
 lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out)
 {
-    lki_sink head = {0}, items = {0};
+    lki_sink head LKI_FREED_BY(lki_sink_free) = {0}, items LKI_FREED_BY(lki_sink_free) = {0};
     *out = (lki_bytes){0};
     for (int i = 0; i < file->count; i++)
         put_item(&items, &file->item[i]);
@@ -441,7 +440,5 @@ lk_status lki_h5_write(const char *name, const lki_h5 *file, lki_bytes *out)
     if (status == LK_OK) status = read_image(&s, out);
     if (status != LK_OK) lki_bytes_free(out);
     lki_h5_close(s.talk);
-    lki_sink_free(&items);
-    lki_sink_free(&head);
     return status;
 }

@@ -12,7 +12,6 @@
 #include "core/beside.h"
 #include "core/memory.h"
 #include "core/open.h"
-#include "format/durable.h"
 #include "format/h5.h"
 #include <errno.h>
 #include <fcntl.h>

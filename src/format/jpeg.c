@@ -84,13 +84,12 @@ static lk_status decode_inks(decoder *d, lki_image *out)
 {
     const bool   light = is_adobe(d);
     const size_t pixels = lki_bytes_of(d->width, (size_t)d->height);
-    uint8_t     *inks = lki_alloc_array(pixels, 4);
+    uint8_t     *inks LKI_RELEASED = lki_alloc_array(pixels, 4);
     if (!inks) return LK_ENOMEM;
-    const lk_status status = decompress(d, PIXEL_CMYK, inks);
-    for (size_t i = 0; i < pixels && status == LK_OK; i++)
+    LKI_TRY(decompress(d, PIXEL_CMYK, inks));
+    for (size_t i = 0; i < pixels; i++)
         from_inks(inks + 4 * i, light, out->channels, out->pixels + i * (size_t)out->channels);
-    lki_release(inks);
-    return status;
+    return LK_OK;
 }
 
 /* Each block of 8 x 8 pixels takes at least a bit of the file; up to twice as many are accepted before memory is allocated. */

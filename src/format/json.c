@@ -322,20 +322,18 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 static lk_status refuse_twins(const parser *p, const char *start, const lki_json *object)
 {
     if (object->count < 2) return LK_OK;
-    const char **key = lki_alloc_array(object->count, sizeof *key);
+    const char **key LKI_RELEASED = lki_alloc_array(object->count, sizeof *key);
     if (!key) return LK_ENOMEM;
     for (int i = 0; i < object->count; i++)
         key[i] = object->item[i].key;
     qsort(key, (size_t)object->count, sizeof *key, by_text);
-    lk_status status = LK_OK;
-    for (int i = 1; i < object->count && status == LK_OK; i++) {
+    for (int i = 1; i < object->count; i++) {
         if (strcmp(key[i - 1], key[i]) != 0) continue;
         char what[160];
         snprintf(what, sizeof what, "the object that begins here has the key \"%.100s\" twice", key[i]);
-        status = refuse(p, start, what);
+        LKI_TRY(refuse(p, start, what));
     }
-    lki_release(key);
-    return status;
+    return LK_OK;
 }
 
 static lk_status read_list(parser *p, lki_json *out)

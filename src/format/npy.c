@@ -239,18 +239,16 @@ lk_status lki_npy_parse(const char *name, const void *bytes, size_t size, lki_ar
 
 lk_status lki_npy_read(const char *path, lki_array *out)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     *out = (lki_array){0};
     LKI_TRY(lki_file_read(path, &bytes));
-    const lk_status status = lki_npy_parse(path, bytes.data, bytes.size, out);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_npy_parse(path, bytes.data, bytes.size, out);
 }
 
 lk_status lki_npz_read(const lki_zip *z, const char *name, lki_array *out)
 {
     char      member[256], file[512];
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     *out = (lki_array){0};
     if ((size_t)snprintf(member, sizeof member, "%s.npy", name) >= sizeof member)
         return lki_fail(LK_ENOTFOUND, "%s: no array of so long a name", z->path);
@@ -258,9 +256,7 @@ lk_status lki_npz_read(const lki_zip *z, const char *name, lki_array *out)
     if (i < 0) return lki_fail(LK_ENOTFOUND, "%s: no array %s in it", z->path, name);
     snprintf(file, sizeof file, "%s(%s)", z->path, member);
     LKI_TRY(lki_zip_read(z, i, &bytes));
-    const lk_status status = lki_npy_parse(file, bytes.data, bytes.size, out);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_npy_parse(file, bytes.data, bytes.size, out);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */

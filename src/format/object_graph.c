@@ -164,17 +164,16 @@ static void find_valued(lki_object_graph *g)
 
 static void write_attribute(lki_sink *node, const lki_object_node *n)
 {
-    lki_sink attribute = {0};
+    lki_sink attribute LKI_FREED_BY(lki_sink_free) = {0};
     lki_sink_text(&attribute, 1, LKI_VARIABLE_VALUE);
     lki_sink_text(&attribute, 2, n->full_name);
     lki_sink_text(&attribute, 3, n->key);
     lki_sink_message(node, ATTRIBUTE, &attribute);
-    lki_sink_free(&attribute);
 }
 
 static void write_node(lki_sink *out, const lki_object_node *n)
 {
-    lki_sink node = {0}, part = {0};
+    lki_sink node LKI_FREED_BY(lki_sink_free) = {0}, part LKI_FREED_BY(lki_sink_free) = {0};
     for (int e = 0; e < n->edges; e++) {
         part.size = 0;
         lki_sink_number(&part, 1, (uint64_t)n->edge[e].node);
@@ -186,8 +185,6 @@ static void write_node(lki_sink *out, const lki_object_node *n)
     lki_sink_number(&part, 1, n->valued);
     lki_sink_message(&node, VALUED, &part);
     lki_sink_message(out, NODE, &node);
-    lki_sink_free(&part);
-    lki_sink_free(&node);
 }
 
 void lki_object_graph_write(lki_object_graph *g, lki_sink *out)

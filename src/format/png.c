@@ -99,7 +99,7 @@ static void put_chunk(lki_sink *s, const char *type, const void *data, size_t si
 static lk_status put_file(int64_t width, int64_t height, int channels, const lki_bytes *packed, lki_bytes *out)
 {
     static const uint8_t type[] = {[1] = GREY, [3] = RGB, [4] = RGBA};
-    lki_sink             s = {0}, header = {0};
+    lki_sink             s = {0}, header LKI_FREED_BY(lki_sink_free) = {0};
     put_be(&header, (uint64_t)width);
     put_be(&header, (uint64_t)height);
     lki_sink_bytes(&header, (uint8_t[]){8, type[channels], 0, 0, 0}, 5);
@@ -108,7 +108,6 @@ static lk_status put_file(int64_t width, int64_t height, int channels, const lki
     put_chunk(&s, "IDAT", packed->data, packed->size);
     put_chunk(&s, "IEND", NULL, 0);
     const bool good = !header.failed && !s.failed;
-    lki_sink_free(&header);
     if (!good) lki_sink_free(&s);
     *out = (lki_bytes){s.data, s.size};
     return good ? LK_OK : LK_ENOMEM;
@@ -123,16 +122,13 @@ lk_status lki_png_encode(int64_t width, int64_t height, int channels, const uint
         return lki_fail(LK_EINVAL, "PNG: %lld x %lld pixels of %d bytes: should be 1 to %d bytes", (long long)width,
                         (long long)height, channels, LKI_IMAGE_MOST);
     const size_t row = lki_bytes_of(width, (size_t)channels);
-    uint8_t     *filtered = lki_alloc_array(height, row + 1);
+    uint8_t     *filtered LKI_RELEASED = lki_alloc_array(height, row + 1);
     if (!filtered) return LK_ENOMEM;
     for (size_t y = 0; y < (size_t)height; y++)
         filter_best(pixels + y * row, y ? pixels + (y - 1) * row : NULL, row, (size_t)channels, filtered + y * (row + 1));
-    lki_bytes packed;
-    lk_status status = lki_deflate(LKI_FRAME_ZLIB, filtered, lki_bytes_of(height, row + 1), &packed);
-    if (status == LK_OK) status = put_file(width, height, channels, &packed, out);
-    lki_bytes_free(&packed);
-    lki_release(filtered);
-    return status;
+    lki_bytes packed LKI_FREED_BY(lki_bytes_free) = {0};
+    LKI_TRY(lki_deflate(LKI_FRAME_ZLIB, filtered, lki_bytes_of(height, row + 1), &packed));
+    return put_file(width, height, channels, &packed, out);
 }
 
 /* ---- reading: chunks --------------------------------------------------------------------------------------------------------- */
@@ -390,17 +386,16 @@ static lk_status read_pixels(const reader *r, lki_image *out)
     const pass *p = r->interlaced ? interlace : &whole;
     const int   passes = r->interlaced ? PASSES : 1;
     size_t      size = 0;
-    lki_bytes   raw;
+    lki_bytes   raw LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(lki_image_check(r->name, out));
     for (int i = 0; i < passes; i++)
         size += pass_bytes(r, &p[i]);
     LKI_TRY(lki_unpack(r->name, LKI_ZLIB, r->data.data, r->data.size, size, &raw));
-    lk_status status = lki_image_alloc(r->name, out);
-    uint8_t  *data = raw.data;
-    for (int i = 0; i < passes && status == LK_OK; data += pass_bytes(r, &p[i]), i++)
-        status = read_pass(r, &p[i], data, out);
-    lki_bytes_free(&raw);
-    return status;
+    LKI_TRY(lki_image_alloc(r->name, out));
+    uint8_t *data = raw.data;
+    for (int i = 0; i < passes; data += pass_bytes(r, &p[i]), i++)
+        LKI_TRY(read_pass(r, &p[i], data, out));
+    return LK_OK;
 }
 
 lk_status lki_png_decode(const char *name, const uint8_t *bytes, size_t size, int channels, lki_image *out)
@@ -408,20 +403,17 @@ lk_status lki_png_decode(const char *name, const uint8_t *bytes, size_t size, in
     *out = (lki_image){0};
     if (channels != 0 && channels != 1 && channels != 3 && channels != 4)
         return lki_fail(LK_EINVAL, "%s: %d channels wanted: should be 0 (as in the file), 1, 3 or 4", name, channels);
-    reader   *r = lki_zalloc(sizeof *r);
-    lk_status status = r ? LK_OK : LK_ENOMEM;
-    if (r) {
-        r->name = name;
-        r->bytes = bytes;
-        r->size = size;
-        status = read_chunks(r);
-    }
+    reader *r LKI_RELEASED = lki_zalloc(sizeof *r);
+    if (!r) return LK_ENOMEM;
+    r->name = name;
+    r->bytes = bytes;
+    r->size = size;
+    lk_status status = read_chunks(r);
     if (status == LK_OK) {
         *out = (lki_image){.height = r->height, .width = r->width, .channels = channels ? channels : own_channels(r)};
         status = read_pixels(r, out);
     }
     if (status != LK_OK) lki_image_free(out);
-    if (r) lki_sink_free(&r->data);
-    lki_release(r);
+    lki_sink_free(&r->data);
     return status;
 }

@@ -237,12 +237,10 @@ lk_status lki_safetensors_parse(const char *name, const void *bytes, size_t size
 
 lk_status lki_safetensors_read(const char *path, lki_arrays *out)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     *out = (lki_arrays){0};
     LKI_TRY(lki_file_read(path, &bytes));
-    const lk_status status = lki_safetensors_parse(path, bytes.data, bytes.size, out);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_safetensors_parse(path, bytes.data, bytes.size, out);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
@@ -296,7 +294,7 @@ static void write_place(lki_json_out *o, const lki_named *n, uint64_t *at)
 
 static lk_status write_header(lki_durable *d, const lki_arrays *a, const lki_named *const *order)
 {
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     uint64_t     at = 0;
     uint8_t      length[PREFIX];
     lki_json_open(&o, '{');
@@ -305,16 +303,14 @@ static lk_status write_header(lki_durable *d, const lki_arrays *a, const lki_nam
         write_place(&o, order[i], &at);
     lki_json_close(&o, '}');
     const size_t n = (o.size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    lk_status    status = o.failed ? LK_ENOMEM : LK_OK;
-    if (status == LK_OK && n > MOST_HEADER)
-        status = lki_fail(LK_EUNSUPPORTED, "%s: a header of %zu bytes; a safetensors file has at most %d", d->path, n, MOST_HEADER);
+    if (o.failed) return LK_ENOMEM;
+    if (n > MOST_HEADER)
+        return lki_fail(LK_EUNSUPPORTED, "%s: a header of %zu bytes; a safetensors file has at most %d", d->path, n, MOST_HEADER);
     for (int i = 0; i < PREFIX; i++)
         length[i] = (uint8_t)((uint64_t)n >> 8 * i);
-    if (status == LK_OK) status = lki_durable_write(d, length, PREFIX);
-    if (status == LK_OK) status = lki_durable_write(d, o.text, o.size);
-    if (status == LK_OK) status = lki_durable_write(d, "       ", n - o.size);
-    lki_json_out_free(&o);
-    return status;
+    LKI_TRY(lki_durable_write(d, length, PREFIX));
+    LKI_TRY(lki_durable_write(d, o.text, o.size));
+    return lki_durable_write(d, "       ", n - o.size);
 }
 
 static lk_status check_names(const char *path, const lki_arrays *a)
@@ -340,7 +336,7 @@ static lk_status write_all(lki_durable *d, const lki_arrays *a, const lki_named 
 
 lk_status lki_safetensors_write(const char *path, const lki_arrays *a)
 {
-    const lki_named **order = lki_alloc_array((size_t)a->count + 1, sizeof *order);
+    const lki_named **order LKI_RELEASED = lki_alloc_array((size_t)a->count + 1, sizeof *order);
     lki_durable       d = LKI_DURABLE_NONE;
     if (!order) return LK_ENOMEM;
     lk_status status = check_names(path, a);
@@ -352,6 +348,5 @@ lk_status lki_safetensors_write(const char *path, const lki_arrays *a)
         status = write_all(&d, a, order);
         lki_durable_abandon(&d);
     }
-    lki_release(order);
     return status == LK_OK ? lki_folder_sync(path) : status;
 }

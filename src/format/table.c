@@ -122,16 +122,14 @@ static lk_status keep_entry(reading *r, const char *key, size_t key_size, const 
 static lk_status read_data_block(reading *r, const char *key, size_t key_size, const uint8_t *value, size_t size)
 {
     lki_wire handle = lki_wire_of(value, size), block;
-    lki_sink inner = {0};
+    lki_sink inner LKI_FREED_BY(lki_sink_free) = {0};
     uint64_t offset, bytes;
     (void)key, (void)key_size;
     if (!read_handle(&handle, &offset, &bytes)) return bad_entry(r, value, "the handle of a block is cut off");
     LKI_TRY(find_block(r, "data block", offset, bytes, &block));
     if (offset < r->data_end) return bad_entry(r, value, "a data block begins before the end of the one before it");
     r->data_end = offset + bytes + TRAILER;
-    const lk_status status = read_block(r, block, &inner, keep_entry);
-    lki_sink_free(&inner);
-    return status;
+    return read_block(r, block, &inner, keep_entry);
 }
 
 static lk_status parse(reading *r)
@@ -147,10 +145,8 @@ static lk_status parse(reading *r)
     if (!read_handle(&handles, &offset, &size) || !read_handle(&handles, &offset, &size))
         return lki_fail(LK_EFORMAT, "%s: the handles in its footer are cut off", r->file);
     LKI_TRY(find_block(r, "index block", offset, size, &index));
-    lki_sink        key = {0};
-    const lk_status status = read_block(r, index, &key, read_data_block);
-    lki_sink_free(&key);
-    return status;
+    lki_sink key LKI_FREED_BY(lki_sink_free) = {0};
+    return read_block(r, index, &key, read_data_block);
 }
 
 lk_status lki_table_parse(const char *file, const void *bytes, size_t size, lki_table *out)
@@ -174,19 +170,6 @@ int lki_table_compare(const lki_table_entry *a, const lki_table_entry *b)
     const size_t n = a->key_size < b->key_size ? a->key_size : b->key_size;
     const int    order = n ? memcmp(a->key, b->key, n) : 0;
     return order ? order : (a->key_size > b->key_size) - (a->key_size < b->key_size);
-}
-
-int lki_table_find(const lki_table *t, const char *key)
-{
-    const lki_table_entry wanted = {.key = key, .key_size = strlen(key)};
-    int                   low = 0, high = t->count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2, order = lki_table_compare(&t->entry[middle], &wanted);
-        if (order == 0) return middle;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return -1;
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
@@ -232,7 +215,7 @@ static void block_end(building *b, lki_sink *out, lki_sink *handle)
 void lki_table_write(int count, const lki_table_entry *entry, size_t block_size, lki_sink *out)
 {
     building data = {.restart_every = RESTART_EVERY}, index = {.restart_every = 1}, meta = {.restart_every = 1};
-    lki_sink handle = {0}, footer = {0};
+    lki_sink handle LKI_FREED_BY(lki_sink_free) = {0}, footer LKI_FREED_BY(lki_sink_free) = {0};
     for (int i = 0; i < count; i++) {
         block_add(&data, &entry[i], entry[i].value, entry[i].size);
         if (i + 1 < count && data.body.size < block_size) continue;
@@ -252,6 +235,4 @@ void lki_table_write(int count, const lki_table_entry *entry, size_t block_size,
         lki_sink_free(&all[i]->body);
         lki_sink_free(&all[i]->restarts);
     }
-    lki_sink_free(&handle);
-    lki_sink_free(&footer);
 }

@@ -23,9 +23,6 @@ typedef struct lki_table {
 lk_status lki_table_parse(const char *file, const void *bytes, size_t size, lki_table *out);
 void      lki_table_free(lki_table *t);
 
-/* -1 if there is none. */
-int lki_table_find(const lki_table *t, const char *key);
-
 /* Ascending by their bytes: less than, equal to, greater than 0. */
 int lki_table_compare(const lki_table_entry *a, const lki_table_entry *b);
 

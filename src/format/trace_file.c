@@ -4,7 +4,6 @@
 #include "format/trace.h"
 #include <lockstep/step.h>
 #include <stdio.h>
-#include <string.h>
 
 static void number(lki_json_out *o, const char *key, int64_t value)
 {
@@ -77,7 +76,7 @@ static void name_thread(const lki_span *s, int thread, const char *thread_name, 
 
 lk_status lk_trace_end(const char *path)
 {
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     char         name[32];
     if (!path) return lki_fail(LK_EINVAL, "lk_trace_end: the path is NULL");
     LKI_TRY(lki_trace_stop());
@@ -95,7 +94,6 @@ lk_status lk_trace_end(const char *path)
     number(&o, "dropped", dropped);
     lki_json_close(&o, '}');
     lk_status status = o.failed ? LK_ENOMEM : lki_durable_file(path, o.text, o.size);
-    lki_json_out_free(&o);
     if (status != LK_OK) lki_trace_go_on(); /* the trace is not lost: the caller may try another path */
     return status;
 }

@@ -168,16 +168,15 @@ static int by_name(const void *a, const void *b) { return strcmp(*(const char *c
 
 static lk_status refuse_twins(const lki_zip *z)
 {
-    const char **name = lki_alloc_array(z->count, sizeof *name);
-    lk_status    status = name ? LK_OK : LK_ENOMEM;
-    for (int i = 0; i < z->count && name; i++)
+    const char **name LKI_RELEASED = lki_alloc_array(z->count, sizeof *name);
+    if (!name) return LK_ENOMEM;
+    for (int i = 0; i < z->count; i++)
         name[i] = z->member[i].name;
-    if (name && z->count) qsort(name, (size_t)z->count, sizeof *name, by_name);
-    for (int i = 1; i < z->count && status == LK_OK; i++)
+    if (z->count) qsort(name, (size_t)z->count, sizeof *name, by_name);
+    for (int i = 1; i < z->count; i++)
         if (strcmp(name[i - 1], name[i]) == 0)
-            status = lki_fail(LK_EFORMAT, "%s: two members are called \"%.200s\"", z->path, name[i]);
-    lki_release(name);
-    return status;
+            return lki_fail(LK_EFORMAT, "%s: two members are called \"%.200s\"", z->path, name[i]);
+    return LK_OK;
 }
 
 /* A member that claims more than the whole file is an error when it is read. */

@@ -11,7 +11,6 @@
 #include "model/compiled.h"
 #include "model/trackable.h"
 #include "nn/optimizer.h"
-#include <string.h>
 
 typedef struct reading {
     const char      *prefix;
@@ -147,13 +146,11 @@ static lk_status read_state(reading *r, lk_optimizer *o)
 
 static lk_status assign(const reading *r)
 {
-    lki_weight_value *value = lki_alloc_array((size_t)r->count + 1, sizeof *value);
+    lki_weight_value *value LKI_RELEASED = lki_alloc_array((size_t)r->count + 1, sizeof *value);
     if (!value) return LK_ENOMEM;
     for (int i = 0; i < r->count; i++)
         value[i] = (lki_weight_value){&r->arrays.item[r->found[i].array].array, r->found[i].variable};
-    const lk_status status = lki_weights_assign(r->count, value);
-    lki_release(value);
-    return status;
+    return lki_weights_assign(r->count, value);
 }
 
 /* A value that only lockstep writes: the count of training calls. Its key has the number of the model's node. */
@@ -191,22 +188,18 @@ static lk_status read_model(reading *r, lk_model *m)
 /* Written by name: keys may be names of variables. */
 static lk_status read_by_name(const char *prefix, lk_model *m)
 {
-    lki_arrays a;
+    lki_arrays a LKI_FREED_BY(lki_arrays_free) = {0};
     LKI_TRY(lki_bundle_read_all(prefix, &a));
-    const lk_status status = lki_named_read(prefix, m, &a);
-    lki_arrays_free(&a);
-    return status;
+    return lki_named_read(prefix, m, &a);
 }
 
 static lk_status read_graph(reading *r)
 {
     const int entry = lki_bundle_find(&r->bundle, LKI_OBJECT_GRAPH_KEY);
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     if (entry < 0) return LK_OK;
     LKI_TRY(lki_bundle_read_text(&r->bundle, entry, &bytes));
-    const lk_status status = lki_object_graph_parse(r->bundle.path, bytes.data, bytes.size, &r->saved);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_object_graph_parse(r->bundle.path, bytes.data, bytes.size, &r->saved);
 }
 
 lk_status lki_checkpoint_weights_read(const char *prefix, lk_model *m)

@@ -1,5 +1,4 @@
 /* All classes that a Keras file can name, by kind of object, and their other names in Keras (config.h). */
-#include "core/memory.h"
 #include "keras/config.h"
 #include "layer/constraint.h"
 #include "layer/initializer.h"
@@ -165,11 +164,10 @@ lk_optimizer *lk_optimizer_named(const char *name, double learning_rate)
     const lki_class   *c = name ? lki_class_named(f, name) : NULL;
     lki_optimizer_args args = {0};
     char               known[LKI_KNOWN_TEXT];
-    if (!c) {
-        lki_fail(LK_EINVAL, "lk_optimizer_named: there is no optimiser \"%.64s\"%s", name ? name : "NULL",
-                 lki_classes_known(f, name ? name : "", known));
-        return NULL;
-    }
+    if (!c)
+        return lki_fail(LK_EINVAL, "lk_optimizer_named: there is no optimiser \"%.64s\"%s", name ? name : "NULL",
+                        lki_classes_known(f, name ? name : "", known)),
+               NULL;
     args.sgd.learning_rate = learning_rate; /* all begin with the same members */
     return c->make(&args);
 }

@@ -59,13 +59,13 @@ static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_js
 /* The number of axes of output i, including the batch; 0: unknown. */
 static int output_rank(lk_model *m, int i)
 {
-    lk_shape *shape = m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc_array(m->inputs + m->uses, sizeof *shape) : NULL;
-    lk_shape  row[LKI_MOST_INPUTS];
-    int       rank = 0;
+    lk_shape *shape LKI_RELEASED =
+        m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc_array(m->inputs + m->uses, sizeof *shape) : NULL;
+    lk_shape row[LKI_MOST_INPUTS];
+    int      rank = 0;
     for (int k = 0; k < m->inputs; k++)
         row[k] = m->input[k].row;
     if (shape && lki_flow_shapes(m, row, shape, false) == LK_OK) rank = shape[m->output[i]].rank + 1;
-    lki_release(shape);
     return rank;
 }
 
@@ -88,11 +88,9 @@ typedef struct found {
 
 static char *json_of(const lki_json *v)
 {
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     lki_json_copy(&o, v);
-    char *text = o.text ? lki_strdup(o.text) : NULL;
-    lki_json_out_free(&o);
-    return text;
+    return o.text ? lki_strdup(o.text) : NULL;
 }
 
 /* `l` describes the part that could not be read, and `why` the reason. */

@@ -23,10 +23,9 @@ lk_status lki_read_fail(const lki_reading *r, lk_status code, const char *format
 
 const char *lki_json_show(const lki_json *v, char *text, size_t bytes)
 {
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     lki_json_copy(&o, v);
     lki_text_print(text, bytes, "%s", o.text ? o.text : "?");
-    lki_json_out_free(&o);
     return text;
 }
 
@@ -149,14 +148,13 @@ lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char *
 
 static void *make(const lki_reading *r, const lki_class *c, const lki_json *v)
 {
-    void *args = lki_alloc(c->bytes), *object = NULL;
+    void *args LKI_RELEASED = lki_alloc(c->bytes), *object = NULL;
     bool  before = lk_failed();
     if (args && lki_config_read(r, c, v, NULL, args) == LK_OK) {
         object = c->make(args);
         if (!object) lki_read_blame(r, before);
         lki_config_free(c, args);
     }
-    lki_release(args);
     return object;
 }
 
@@ -279,12 +277,10 @@ lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)
     const char       *why = c && c->name ? lki_not_in_keras(c->name) : NULL;
     if (!c || !c->name) return lki_fail(LK_EUNSUPPORTED, "the %s is a custom function, which a Keras file cannot store", f->what);
     if (why) return lki_fail(LK_EUNSUPPORTED, "the %s \"%s\": %s", f->what, c->name, why);
-    void *args = lki_alloc(c->bytes);
+    void *args LKI_RELEASED = lki_alloc(c->bytes);
     if (!args) return LK_ENOMEM;
     f->of(object, args);
-    lk_status status = lki_object_begin(o, c, args);
-    lki_release(args);
-    return status;
+    return lki_object_begin(o, c, args);
 }
 
 lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object)

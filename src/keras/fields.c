@@ -1,7 +1,6 @@
 /* Values of fields as JSON and back: one pair of functions per type of field, in one table (config.h). */
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/number.h"
 #include "core/shape.h"
 #include "keras/config.h"
 #include "op/op.h"
@@ -332,11 +331,10 @@ READ(OBJECT)
 static lk_status write_standard(lki_json_out *o, const lki_field *f)
 {
     const lki_class *c = lki_class_named(lki_family_of(f->kind), f->standard_word);
-    void            *args = lki_zalloc(c->bytes);
+    void            *args LKI_RELEASED = lki_zalloc(c->bytes);
     if (!args) return LK_ENOMEM;
     lk_status status = lki_object_begin(o, c, args);
     lki_json_close(o, '}');
-    lki_release(args);
     return status;
 }
 
@@ -379,19 +377,15 @@ READ(ARRAY)
     lk_shape s = {0};
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
     if (!shape_of(v, &s)) return wrong(r, f, v, "a number or nested lists of numbers");
-    double *data = lki_alloc_array(lki_shape_size(&s), sizeof *data), *next = data;
+    double *data LKI_RELEASED = lki_alloc_array(lki_shape_size(&s), sizeof *data), *next = data;
     if (!data) return LK_ENOMEM;
-    lk_status status =
-        numbers_of(v, &s, 0, &next) ? LK_OK : wrong(r, f, v, "a number or nested lists of numbers, all of one shape");
-    if (status == LK_OK) {
-        lk_tensor *doubles = lk_tensor_from(s, LK_F64, data);
-        lk_tensor *t = f->dtype == LK_F64 ? doubles : lk_cast(doubles, f->dtype);
-        if (t != doubles && !lki_bad(doubles)) lk_free(doubles);
-        if (lki_bad(t)) status = LK_ENOMEM;
-        else *(lk_tensor **)to = lk_keep(t);
-    }
-    lki_release(data);
-    return status;
+    if (!numbers_of(v, &s, 0, &next)) return wrong(r, f, v, "a number or nested lists of numbers, all of one shape");
+    lk_tensor *doubles = lk_tensor_from(s, LK_F64, data);
+    lk_tensor *t = f->dtype == LK_F64 ? doubles : lk_cast(doubles, f->dtype);
+    if (t != doubles && !lki_bad(doubles)) lk_free(doubles);
+    if (lki_bad(t)) return LK_ENOMEM;
+    *(lk_tensor **)to = lk_keep(t);
+    return LK_OK;
 }
 
 static const void *write_axis(lki_json_out *o, const lk_shape *s, int axis, const double *from)

@@ -49,11 +49,9 @@ static lk_status saveable(const char *call, lk_model *m, const char *path)
 
 static lk_status pack_weights(const char *path, lk_model *m, lki_bytes *out)
 {
-    lki_h5    file = {0};
-    lk_status status = lki_weights_write(path, m, &file);
-    if (status == LK_OK) status = lki_h5_write(path, &file, out);
-    lki_h5_free(&file);
-    return status;
+    lki_h5 file LKI_FREED_BY(lki_h5_free) = {0};
+    LKI_TRY(lki_weights_write(path, m, &file));
+    return lki_h5_write(path, &file, out);
 }
 
 static void write_metadata(lki_json_out *o)
@@ -79,30 +77,25 @@ static lk_status add_json(lki_zip_out *zip, const char *name, lki_json_out *o)
 
 static lk_status pack(const char *path, lk_model *m, lki_zip_out *zip)
 {
-    lki_json_out metadata = {0}, config = {0};
-    lki_bytes    weights = {0};
+    lki_json_out metadata = {0}, config LKI_FREED_BY(lki_json_out_free) = {0};
+    lki_bytes    weights LKI_FREED_BY(lki_bytes_free) = {0};
     write_metadata(&metadata);
-    lk_status status = add_json(zip, "metadata.json", &metadata);
-    if (status == LK_OK) status = lki_model_write(path, &config, m);
-    if (status == LK_OK) status = add_json(zip, "config.json", &config);
-    if (status == LK_OK) status = pack_weights(path, m, &weights);
-    if (status == LK_OK) status = lki_zip_out_add(zip, "model.weights.h5", weights.data, weights.size);
-    lki_json_out_free(&config);
-    lki_bytes_free(&weights);
-    return status;
+    LKI_TRY(add_json(zip, "metadata.json", &metadata));
+    LKI_TRY(lki_model_write(path, &config, m));
+    LKI_TRY(add_json(zip, "config.json", &config));
+    LKI_TRY(pack_weights(path, m, &weights));
+    return lki_zip_out_add(zip, "model.weights.h5", weights.data, weights.size);
 }
 
 static lk_status save_keras(const char *path, lk_model *m)
 {
     lki_zip_out *zip;
-    lki_bytes    bytes = {0};
+    lki_bytes    bytes LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(lki_zip_out_new(&zip));
-    lk_status status = pack(path, m, zip);
-    if (status == LK_OK) status = lki_zip_out_finish(zip, &bytes);
-    else lki_zip_out_free(zip);
-    if (status == LK_OK) status = lki_durable_file(path, bytes.data, bytes.size);
-    lki_bytes_free(&bytes);
-    return status;
+    const lk_status status = pack(path, m, zip);
+    if (status != LK_OK) return lki_zip_out_free(zip), status;
+    LKI_TRY(lki_zip_out_finish(zip, &bytes));
+    return lki_durable_file(path, bytes.data, bytes.size);
 }
 
 /* ---- saving as before Keras 3 ---- */
@@ -117,7 +110,7 @@ static lk_status add_json_text(lki_h5 *file, const char *attribute, lki_json_out
 /* The compile arguments, in which the optimiser had another name. */
 static lk_status add_training_config(const char *path, lk_model *m, lki_h5 *file)
 {
-    lki_json_out      o = {0}, old = {0};
+    lki_json_out      o LKI_FREED_BY(lki_json_out_free) = {0}, old LKI_FREED_BY(lki_json_out_free) = {0};
     const lki_json   *config = NULL;
     const lki_reading r = {.file = path};
     lk_status         status = lki_compile_write(&r, &o, m);
@@ -130,33 +123,26 @@ static lk_status add_training_config(const char *path, lk_model *m, lki_h5 *file
     }
     lki_json_close(&old, '}');
     lki_json_free(config);
-    lki_json_out_free(&o);
-    if (status == LK_OK) return add_json_text(file, "@training_config", &old);
-    lki_json_out_free(&old);
-    return status;
+    return status == LK_OK ? add_json_text(file, "@training_config", &old) : status;
 }
 
 static lk_status add_model_config(const char *path, lk_model *m, lki_h5 *file)
 {
-    lki_json_out    o = {0};
-    const lk_status status = lki_model_write(path, &o, m);
-    if (status == LK_OK) return add_json_text(file, "@model_config", &o);
-    lki_json_out_free(&o);
-    return status;
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
+    LKI_TRY(lki_model_write(path, &o, m));
+    return add_json_text(file, "@model_config", &o);
 }
 
 static lk_status write_h5(const char *path, lki_h5 *file)
 {
-    lki_bytes bytes = {0};
-    lk_status status = lki_h5_write(path, file, &bytes);
-    if (status == LK_OK) status = lki_durable_file(path, bytes.data, bytes.size);
-    lki_bytes_free(&bytes);
-    return status;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    LKI_TRY(lki_h5_write(path, file, &bytes));
+    return lki_durable_file(path, bytes.data, bytes.size);
 }
 
 static lk_status save_legacy(const char *path, lk_model *m)
 {
-    lki_h5    file = {0};
+    lki_h5    file LKI_FREED_BY(lki_h5_free) = {0};
     lk_status status = add_model_config(path, m, &file);
     if (status == LK_OK) status = lki_h5_add_text(&file, "@backend", "tensorflow");
     if (status == LK_OK) status = lki_h5_add_text(&file, "@keras_version", LKI_KERAS_VERSION);
@@ -164,7 +150,6 @@ static lk_status save_legacy(const char *path, lk_model *m)
     if (status == LK_OK && compiled) status = add_training_config(path, m, &file);
     if (status == LK_OK) status = lki_legacy_weights_write(path, m, "model_weights/", &file);
     if (status == LK_OK) status = write_h5(path, &file);
-    lki_h5_free(&file);
     return status;
 }
 
@@ -172,29 +157,23 @@ static lk_status save_legacy(const char *path, lk_model *m)
 
 static lk_status save_weights_h5(const char *path, lk_model *m)
 {
-    lki_h5    file = {0};
-    lk_status status = lki_weights_write(path, m, &file);
-    if (status == LK_OK) status = write_h5(path, &file);
-    lki_h5_free(&file);
-    return status;
+    lki_h5 file LKI_FREED_BY(lki_h5_free) = {0};
+    LKI_TRY(lki_weights_write(path, m, &file));
+    return write_h5(path, &file);
 }
 
 static lk_status save_weights_legacy(const char *path, lk_model *m)
 {
-    lki_h5    file = {0};
-    lk_status status = lki_legacy_weights_write(path, m, "", &file);
-    if (status == LK_OK) status = write_h5(path, &file);
-    lki_h5_free(&file);
-    return status;
+    lki_h5 file LKI_FREED_BY(lki_h5_free) = {0};
+    LKI_TRY(lki_legacy_weights_write(path, m, "", &file));
+    return write_h5(path, &file);
 }
 
 static lk_status save_named(const char *path, lk_model *m, lk_status (*write)(const char *, const lki_arrays *))
 {
-    lki_arrays a;
+    lki_arrays a LKI_FREED_BY(lki_arrays_free) = {0};
     LKI_TRY(lki_named_write(path, m, &a));
-    const lk_status status = write(path, &a);
-    lki_arrays_free(&a);
-    return status;
+    return write(path, &a);
 }
 
 static lk_status save_safetensors(const char *path, lk_model *m) { return save_named(path, m, lki_safetensors_write); }
@@ -203,13 +182,12 @@ static lk_status save_npz(const char *path, lk_model *m) { return save_named(pat
 static lk_status save_checkpoint(const char *path, lk_model *m)
 {
     lk_status status = lki_weights_built(path, m);
-    char     *prefix = status == LK_OK ? lki_checkpoint_prefix(path) : NULL;
-    if (status != LK_OK || !prefix) return prefix ? status : status != LK_OK ? status : LK_ENOMEM;
+    char     *prefix LKI_RELEASED = status == LK_OK ? lki_checkpoint_prefix(path) : NULL;
+    if (!prefix) return status != LK_OK ? status : LK_ENOMEM;
     LK_POOL {
         lk_checkpoint *c = lk_checkpoint_of({"model", m});
         if (!c || !lk_checkpoint_write(c, prefix)) status = lk_failed() ? lk_error_code() : LK_ENOMEM;
     }
-    lki_release(prefix);
     return status;
 }
 
@@ -305,23 +283,19 @@ static lk_status read_config(const char *path, const lki_bytes *text, contents *
 static lk_status read_zip_config(const char *path, const lki_zip *zip, contents *out)
 {
     int       member;
-    lki_bytes text;
+    lki_bytes text LKI_FREED_BY(lki_bytes_free) = {0};
     LKI_TRY(find_member(zip, "config.json", MOST_CONFIG, &member));
     LKI_TRY(lki_zip_read(zip, member, &text));
-    const lk_status status = read_config(path, &text, out);
-    lki_bytes_free(&text);
-    return status;
+    return read_config(path, &text, out);
 }
 
 static lk_status read_zip_weights(const char *path, const lki_zip *zip, contents *out)
 {
     int          member;
-    lki_zip_feed f;
+    lki_zip_feed f LKI_FREED_BY(lki_zip_feed_end) = {0};
     LKI_TRY(find_member(zip, "model.weights.h5", most_weights(zip), &member));
-    lk_status status = lki_zip_feed_begin(&f, zip, member);
-    if (status == LK_OK) status = lki_h5_read_feed(path, &f.feed, &out->weights);
-    lki_zip_feed_end(&f);
-    return status;
+    LKI_TRY(lki_zip_feed_begin(&f, zip, member));
+    return lki_h5_read_feed(path, &f.feed, &out->weights);
 }
 
 /* The config first: if weights have another type, it tells which. */
@@ -404,20 +378,15 @@ lk_model *lk_model_load(const char *path)
 
 static lk_status load_named(lk_model *m, const char *path, lk_status (*read)(const char *, lki_arrays *))
 {
-    lki_arrays a;
+    lki_arrays a LKI_FREED_BY(lki_arrays_free) = {0};
     LKI_TRY(read(path, &a));
-    const lk_status status = lki_named_read(path, m, &a);
-    lki_arrays_free(&a);
-    return status;
+    return lki_named_read(path, m, &a);
 }
 
 static lk_status load_checkpoint(lk_model *m, const char *path)
 {
-    char *prefix = lki_checkpoint_prefix(path);
-    if (!prefix) return LK_ENOMEM;
-    const lk_status status = lki_checkpoint_weights_read(prefix, m);
-    lki_release(prefix);
-    return status;
+    char *prefix LKI_RELEASED = lki_checkpoint_prefix(path);
+    return prefix ? lki_checkpoint_weights_read(prefix, m) : LK_ENOMEM;
 }
 
 static lk_status load_contents(lk_model *m, const char *path)
@@ -431,11 +400,9 @@ static lk_status load_contents(lk_model *m, const char *path)
 
 static lk_status load_latest(lk_model *m, const char *folder)
 {
-    lki_checkpoints c;
+    lki_checkpoints c LKI_FREED_BY(lki_checkpoints_free) = {0};
     LKI_TRY(lki_checkpoints_list(folder, &c));
-    const lk_status status = lki_checkpoint_weights_read(c.latest, m);
-    lki_checkpoints_free(&c);
-    return status;
+    return lki_checkpoint_weights_read(c.latest, m);
 }
 
 lk_status lk_model_load_weights(lk_model *m, const char *path)
@@ -463,13 +430,12 @@ const char *lk_model_to_json(lk_model *m)
 {
     LKI_NEAREST;
     LKI_SCOPE_ERRORS;
-    lki_json_out o = {0};
+    lki_json_out o LKI_FREED_BY(lki_json_out_free) = {0};
     text        *t = NULL;
     if (!lki_is_model("lk_model_to_json", m)) return NULL;
     if (lki_model_write("lk_model_to_json", &o, m) == LK_OK)
         t = lki_object_new(sizeof *t + o.size + 1, LKI_KIND_OTHER, LKI_LIVES_IN_POOL, NULL);
     if (t) memcpy(t->text, o.text, o.size + 1);
-    lki_json_out_free(&o);
     return t ? t->text : NULL;
 }
 
@@ -487,17 +453,14 @@ lk_model *lk_model_from_json(const char *json)
     LKI_NEAREST;
     LKI_SCOPE_ERRORS;
     if (json) return from_text("lk_model_from_json", json, strlen(json));
-    lki_fail(LK_EINVAL, "lk_model_from_json: the text is NULL");
-    return NULL;
+    return lki_fail(LK_EINVAL, "lk_model_from_json: the text is NULL"), NULL;
 }
 
 lk_model *lk_model_from_json_file(const char *path)
 {
     LKI_NEAREST;
     LKI_SCOPE_ERRORS;
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     if (!usable("lk_model_from_json_file", path) || lki_file_read(path, &bytes) != LK_OK) return NULL;
-    lk_model *m = from_text(path, (const char *)bytes.data, bytes.size);
-    lki_bytes_free(&bytes);
-    return m;
+    return from_text(path, (const char *)bytes.data, bytes.size);
 }

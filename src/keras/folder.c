@@ -1,6 +1,7 @@
 /* Folders of checkpoints (file.h): with a state file, as TensorFlow and lk_checkpoint_save() write it, or only numbered, like
  * backups. */
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/checkpoint_state.h"
 #include "format/durable.h"
 #include "keras/file.h"
@@ -12,10 +13,7 @@
 
 char *lki_path_in(const char *folder, const char *name)
 {
-    char *below = lki_path_join(folder, strlen(folder), *folder && folder[strlen(folder) - 1] == '/' ? "" : "/");
-    char *out = below ? lki_path_join(below, strlen(below), name) : NULL;
-    lki_release(below);
-    return out;
+    return lki_text_new("%s%s%s", folder, *folder && folder[strlen(folder) - 1] == '/' ? "" : "/", name);
 }
 
 void lki_checkpoints_free(lki_checkpoints *c)
@@ -61,13 +59,12 @@ static lk_status list(lki_checkpoints *c)
 /* The one that its state file names; else the one with the highest number. */
 static lk_status find_latest(lki_checkpoints *c)
 {
-    char *state = lki_path_in(c->folder, LKI_CHECKPOINT_STATE_NAME);
+    char *state LKI_RELEASED = lki_path_in(c->folder, LKI_CHECKPOINT_STATE_NAME);
     if (!state) return LK_ENOMEM;
     LK_POOL {
         const char *latest = access(state, F_OK) == 0 ? lk_latest_checkpoint(c->folder) : NULL;
         c->latest = latest ? lki_strdup(latest) : lki_path_in(c->folder, c->name[c->count - 1]);
     }
-    lki_release(state);
     return c->latest ? LK_OK : LK_ENOMEM;
 }
 

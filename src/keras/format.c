@@ -41,10 +41,9 @@ char *lki_checkpoint_prefix(const char *path) { return lki_path_join(path, strle
 /* An archive with a config, or of arrays. It is opened completely, because the directory of a zip file is at its end. */
 static lki_format format_of_zip(const char *path)
 {
-    lki_error_record before, mine;
-    lki_zip          zip;
-    lki_format       format = LKI_FORMAT_KERAS;
-    lki_error_take(&before);
+    LKI_SCOPE_ERRORS;
+    lki_zip    zip;
+    lki_format format = LKI_FORMAT_KERAS;
     if (lki_zip_open(path, &zip) == LK_OK) {
         int arrays = 0;
         for (int i = 0; i < zip.count; i++)
@@ -52,19 +51,15 @@ static lki_format format_of_zip(const char *path)
         if (lki_zip_find(&zip, "config.json") < 0 && (arrays || ends_in(path, ".npz"))) format = LKI_FORMAT_NPZ;
         lki_zip_close(&zip);
     } else if (ends_in(path, ".npz")) format = LKI_FORMAT_NPZ; /* damaged: its reader reports how */
-    lki_error_take(&mine);
-    lki_error_put(&before);
+    lk_clear_error();
     return format;
 }
 
 static bool is_checkpoint(const char *path)
 {
-    char      *prefix = lki_checkpoint_prefix(path);
-    char      *index = prefix ? lki_path_join(prefix, strlen(prefix), ".index") : NULL;
-    const bool there = index && access(index, F_OK) == 0;
-    lki_release(prefix);
-    lki_release(index);
-    return there;
+    char *prefix LKI_RELEASED = lki_checkpoint_prefix(path);
+    char *index LKI_RELEASED = prefix ? lki_path_join(prefix, strlen(prefix), ".index") : NULL;
+    return index && access(index, F_OK) == 0;
 }
 
 lki_format lki_format_of_file(const char *path)

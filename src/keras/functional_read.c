@@ -283,7 +283,7 @@ typedef struct step {
 
 static lk_status make_with_inputs(graph *g, value last)
 {
-    step     *stack = NULL;
+    step     *stack LKI_RELEASED = NULL;
     int       depth = 0, room = 0;
     lk_status status = lki_grow((void **)&stack, &room, 1, sizeof *stack) ? LK_OK : LK_ENOMEM;
     if (status == LK_OK && !node_at(g, last)->made) stack[depth++] = (step){last, 0};
@@ -303,7 +303,6 @@ static lk_status make_with_inputs(graph *g, value last)
         else if (!lki_grow((void **)&stack, &room, depth + 1, sizeof *stack)) status = LK_ENOMEM;
         else stack[depth++] = (step){before, 0};
     }
-    lki_release(stack);
     return status;
 }
 

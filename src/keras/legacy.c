@@ -5,6 +5,7 @@
  *     ROOT dense/dense/kernel
  *     optimizer_weights@weight_names, optimizer_weights/adam/iteration */
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/durable.h"
 #include "keras/config.h"
 #include "keras/model_config.h"
@@ -19,18 +20,14 @@ static char *joined(const char *a, const char *b) { return lki_path_join(a, strl
 
 static lk_status add_texts(lki_h5 *file, const char *group, const char *attribute, int count, const char *const *text)
 {
-    char           *path = joined(group, attribute);
-    const lk_status status = path ? lki_h5_add_texts(file, path, count, text) : LK_ENOMEM;
-    lki_release(path);
-    return status;
+    char *path LKI_RELEASED = joined(group, attribute);
+    return path ? lki_h5_add_texts(file, path, count, text) : LK_ENOMEM;
 }
 
 static lk_status add_text(lki_h5 *file, const char *group, const char *attribute, const char *text)
 {
-    char           *path = joined(group, attribute);
-    const lk_status status = path ? lki_h5_add_text(file, path, text) : LK_ENOMEM;
-    lki_release(path);
-    return status;
+    char *path LKI_RELEASED = joined(group, attribute);
+    return path ? lki_h5_add_text(file, path, text) : LK_ENOMEM;
 }
 
 /* Names of a group's variables, as stored: a name that exists already gets a number. */
@@ -76,54 +73,44 @@ static lk_status add_value(lki_h5 *file, const char *group, lk_variable *v, name
     char *name = unique(n, v->name);
     if (!name) return LK_ENOMEM;
     n->item[n->count++] = name;
-    char           *folder = joined(group, "/"), *path = folder ? joined(folder, name) : NULL;
-    const lk_status status = path ? lki_weight_put(v, path, file) : LK_ENOMEM;
-    lki_release(folder);
-    lki_release(path);
-    return status;
+    char *path LKI_RELEASED = lki_text_new("%s/%s", group, name);
+    return path ? lki_weight_put(v, path, file) : LK_ENOMEM;
 }
 
 static lk_status add_layer(lki_h5 *file, lk_layer *l, const char *root)
 {
     const int count = lki_layer_weights(l);
-    char     *group = joined(root, l->name);
-    names     n = {0};
-    lk_status status = group ? names_new(count, &n) : LK_ENOMEM;
-    if (status == LK_OK) status = lki_h5_add_group(file, group);
+    char     *group LKI_RELEASED = joined(root, l->name);
+    names     n LKI_FREED_BY(names_free) = {0};
+    LKI_TRY(group ? names_new(count, &n) : LK_ENOMEM);
+    LKI_TRY(lki_h5_add_group(file, group));
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < count && status == LK_OK; i++) {
+        for (int i = 0; i < count; i++) {
             lk_variable *v = lki_layer_weight_at(l, i)->variable;
-            if (v->trainable == (pass == 0)) status = add_value(file, group, v, &n);
+            if (v->trainable == (pass == 0)) LKI_TRY(add_value(file, group, v, &n));
         }
-    if (status == LK_OK && count) status = add_texts(file, group, "@weight_names", n.count, (const char *const *)n.item);
-    lki_release(group);
-    names_free(&n);
-    return status;
+    return count ? add_texts(file, group, "@weight_names", n.count, (const char *const *)n.item) : LK_OK;
 }
 
 static lk_status add_layers(lki_h5 *file, lk_model *m, const char *root, const char *top)
 {
-    const char **layers = lki_alloc_array((size_t)m->count + 1, sizeof *layers);
-    lk_status    status = layers ? LK_OK : LK_ENOMEM;
-    for (int i = 0; i < m->count && status == LK_OK; i++) {
+    const char **layers LKI_RELEASED = lki_alloc_array((size_t)m->count + 1, sizeof *layers);
+    if (!layers) return LK_ENOMEM;
+    for (int i = 0; i < m->count; i++) {
         layers[i] = m->layer[i]->name;
-        status = add_layer(file, m->layer[i], root);
+        LKI_TRY(add_layer(file, m->layer[i], root));
     }
-    if (status == LK_OK) status = add_texts(file, top, "@layer_names", m->count, layers);
-    lki_release(layers);
-    return status;
+    return add_texts(file, top, "@layer_names", m->count, layers);
 }
 
 static lk_status add_optimizer(lki_h5 *file, lk_optimizer *o)
 {
     const lk_variables v = lk_optimizer_variables(o);
-    names              n = {0};
-    lk_status          status = names_new(v.count, &n);
-    for (int i = 0; i < v.count && status == LK_OK; i++)
-        status = add_value(file, "optimizer_weights", v.item[i], &n);
-    if (status == LK_OK) status = add_texts(file, "optimizer_weights", "@weight_names", n.count, (const char *const *)n.item);
-    names_free(&n);
-    return status;
+    names              n LKI_FREED_BY(names_free) = {0};
+    LKI_TRY(names_new(v.count, &n));
+    for (int i = 0; i < v.count; i++)
+        LKI_TRY(add_value(file, "optimizer_weights", v.item[i], &n));
+    return add_texts(file, "optimizer_weights", "@weight_names", n.count, (const char *const *)n.item);
 }
 
 lk_status lki_legacy_weights_write(const char *name, lk_model *m, const char *root, lki_h5 *file)

@@ -83,7 +83,7 @@ static lk_status read_row(const lki_reading *r, const char *key, const lki_json 
 
 static lk_layer *made_by(const lki_reading *r, const lki_class *c, const lki_json *object, const lki_json *call)
 {
-    void     *args = lki_alloc(c->bytes);
+    void     *args LKI_RELEASED = lki_alloc(c->bytes);
     lk_layer *l = NULL;
     bool      before = lk_failed();
     if (args && lki_config_read(r, c, object, call, args) == LK_OK) {
@@ -91,7 +91,6 @@ static lk_layer *made_by(const lki_reading *r, const lki_class *c, const lki_jso
         if (!l) lki_read_blame(r, before);
         lki_config_free(c, args);
     }
-    lki_release(args);
     return l;
 }
 
@@ -211,7 +210,7 @@ static lk_model *read_sequential(const char *file, const lki_json *v, const lki_
         return NULL;
     int        count = 0, first = layers->count && lki_is_input(layers->item);
     lk_model  *m = NULL;
-    lk_layer **layer = lki_zalloc_array(layers->count + 1, sizeof *layer);
+    lk_layer **layer LKI_RELEASED = lki_zalloc_array(layers->count + 1, sizeof *layer);
     if (!layer) return NULL;
     for (int i = first; i < layers->count; i++, count++)
         if (!(layer[count + 1] = lki_layer_read_json(file, &layers->item[i], NULL))) goto done;
@@ -220,7 +219,6 @@ static lk_model *read_sequential(const char *file, const lki_json *v, const lki_
 done:
     for (int i = 1; i <= count; i++)
         lk_free(layer[i]);
-    lki_release(layer);
     return m;
 }
 

@@ -1,6 +1,7 @@
 /* Weights of models as named arrays (weights.h): a list of names and variables, which are then all read or all assigned. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/shape.h"
 #include "format/durable.h"
 #include "format/object_graph.h"
@@ -38,12 +39,7 @@ static void entries_free(entries *e)
 static char *joined(const char *a, const char *b) { return lki_path_join(a, strlen(a), b); }
 
 /* "a/" and "b" to "a/b/". */
-static char *folder(const char *a, const char *b)
-{
-    char *path = joined(a, b), *out = path ? joined(path, "/") : NULL;
-    lki_release(path);
-    return out;
-}
+static char *folder(const char *a, const char *b) { return lki_text_new("%s%s/", a, b); }
 
 static bool is_taken(const entries *e, const char *name)
 {
@@ -94,28 +90,24 @@ static const char *cell_of(const lk_layer *l)
 
 static lk_status add_weights(entries *e, lk_layer *l, const char *path, const char *bare)
 {
-    char     *own = joined(path, cell_of(l)), *own_bare = joined(bare, cell_of(l));
-    lk_status status = own && own_bare ? LK_OK : LK_ENOMEM;
-    for (int i = 0; i < l->count && status == LK_OK; i++)
-        status = add(e, joined(own, l->weight[i].name), joined(own_bare, l->weight[i].name), l->weight[i].variable);
-    lki_release(own);
-    lki_release(own_bare);
-    return status;
+    char *own LKI_RELEASED = joined(path, cell_of(l)), *own_bare LKI_RELEASED = joined(bare, cell_of(l));
+    if (!own || !own_bare) return LK_ENOMEM;
+    for (int i = 0; i < l->count; i++)
+        LKI_TRY(add(e, joined(own, l->weight[i].name), joined(own_bare, l->weight[i].name), l->weight[i].variable));
+    return LK_OK;
 }
 
 /* `path` and `bare` are the parts before its name. */
 static lk_status add_layer(entries *e, lk_layer *l, const char *path, const char *bare)
 {
     lk_model *inside = lki_model_inside(l);
-    char     *own = folder(path, l->name), *own_bare = inside ? joined(bare, "") : folder(bare, l->name);
-    lk_status status = own && own_bare ? LK_OK : LK_ENOMEM;
-    if (status == LK_OK && inside) status = add_model(e, inside, own, own_bare);
-    else if (status == LK_OK) status = add_weights(e, l, own, own_bare);
-    for (int i = 0; i < l->inner_count && !inside && status == LK_OK; i++)
-        status = add_layer(e, l->inner[i], own, own_bare);
-    lki_release(own);
-    lki_release(own_bare);
-    return status;
+    char     *own LKI_RELEASED = folder(path, l->name), *own_bare LKI_RELEASED = inside ? joined(bare, "") : folder(bare, l->name);
+    if (!own || !own_bare) return LK_ENOMEM;
+    if (inside) return add_model(e, inside, own, own_bare);
+    LKI_TRY(add_weights(e, l, own, own_bare));
+    for (int i = 0; i < l->inner_count; i++)
+        LKI_TRY(add_layer(e, l->inner[i], own, own_bare));
+    return LK_OK;
 }
 
 static lk_status add_model(entries *e, lk_model *m, const char *path, const char *bare)
@@ -149,7 +141,7 @@ static lk_status take_all(const entries *e, lki_arrays *out)
 
 lk_status lki_named_write(const char *name, lk_model *m, lki_arrays *out)
 {
-    entries e = {0};
+    entries e LKI_FREED_BY(entries_free) = {0};
     *out = (lki_arrays){0};
     LKI_TRY(lki_weights_built(name, m));
     lk_status status = add_model(&e, m, "", "");
@@ -158,7 +150,6 @@ lk_status lki_named_write(const char *name, lk_model *m, lki_arrays *out)
     if (status == LK_OK) status = take_all(&e, out);
     if (status == LK_OK) status = lki_arrays_close(name, out);
     if (status != LK_OK) lki_arrays_free(out);
-    entries_free(&e);
     return status;
 }
 
@@ -184,22 +175,19 @@ static lk_status want(reading *r, const lki_named *n, lk_variable *v)
 /* An unused array whose name is the three texts joined; NULL: there is none. */
 static const lki_named *look_for(const reading *r, const char *a, const char *b, const char *c)
 {
-    char            *ab = joined(a, b), *name = ab ? joined(ab, c) : NULL;
+    char            *name LKI_RELEASED = lki_text_new("%s%s%s", a, b, c);
     const lki_named *n = name ? lki_arrays_find(r->arrays, name) : NULL;
-    lki_release(ab);
-    lki_release(name);
     return n && !r->used[n - r->arrays->item] ? n : NULL;
 }
 
 /* By its name as lockstep writes it, or as Keras may name it. */
 static const lki_named *find_by_name(const reading *r, const entry *e)
 {
-    char            *prefix = folder("", r->model->name);
+    char            *prefix LKI_RELEASED = folder("", r->model->name);
     const lki_named *n = look_for(r, e->name, "", "");
     if (!n && prefix) n = look_for(r, prefix, e->name, "");
     if (!n) n = look_for(r, e->bare, "", "");
     if (!n && prefix) n = look_for(r, prefix, e->bare, "");
-    lki_release(prefix);
     return n;
 }
 
@@ -238,21 +226,19 @@ static lk_status find_elsewhere(const reading *r, const lki_trackables *t, lk_va
 
 static lk_status want_weights(reading *r, const entries *e)
 {
-    lki_trackables t;
+    lki_trackables t LKI_FREED_BY(lki_trackables_free) = {0};
     LKI_TRY(lki_trackables_of(r->model, &t));
-    lk_status status = LK_OK;
-    for (int i = 0; i < e->count && status == LK_OK; i++) {
+    for (int i = 0; i < e->count; i++) {
         lk_variable     *v = e->item[i].variable;
         const lki_named *n = find_by_name(r, &e->item[i]);
-        if (!n) status = find_elsewhere(r, &t, v, &n);
-        if (status == LK_OK && !n)
-            status = lki_fail(LK_EFORMAT, "%s: there is no \"%s\", which should be a weight of model \"%s\"", r->name,
-                              e->item[i].name, r->model->name);
-        if (status == LK_OK) status = lki_weight_fits(r->name, n->name, &n->array, v);
-        if (status == LK_OK) status = want(r, n, v);
+        if (!n) LKI_TRY(find_elsewhere(r, &t, v, &n));
+        if (!n)
+            return lki_fail(LK_EFORMAT, "%s: there is no \"%s\", which should be a weight of model \"%s\"", r->name,
+                            e->item[i].name, r->model->name);
+        LKI_TRY(lki_weight_fits(r->name, n->name, &n->array, v));
+        LKI_TRY(want(r, n, v));
     }
-    lki_trackables_free(&t);
-    return status;
+    return LK_OK;
 }
 
 static int count_below(const reading *r, const char *prefix)
@@ -267,11 +253,10 @@ static int count_below(const reading *r, const char *prefix)
 static lk_status want_state(reading *r, const entries *weights)
 {
     lk_optimizer *o = r->model->compiled->optimizer;
-    entries       e = {0};
-    char         *prefix = folder("", o->name);
+    entries       e LKI_FREED_BY(entries_free) = {0};
+    char         *prefix LKI_RELEASED = folder("", o->name);
     if (!prefix) return LK_ENOMEM;
     const int count = count_below(r, prefix), before = r->count;
-    lki_release(prefix);
     if (!count) return LK_OK;
     lk_status status = LK_OK;
     if (count > lk_optimizer_variables(o).count) status = lk_optimizer_build(o, lk_model_trainable_variables(r->model));
@@ -285,7 +270,6 @@ static lk_status want_state(reading *r, const entries *weights)
         found++;
         status = want(r, n, e.item[i].variable);
     }
-    entries_free(&e);
     if (status != LK_OK || found == wanted) return status;
     r->count = before;
     lki_warn(
@@ -302,10 +286,8 @@ static bool is_foreign(const reading *r, const char *name)
         return true;
     if (strncmp(name, "save_counter", 12) == 0 || strcmp(name, CALLS) == 0 || strstr(name, "/optimizer/")) return true;
     if (!slash) return false;
-    char      *iteration = lki_path_join(name, (size_t)(slash - name), "/iteration");
-    const bool state = iteration && lki_arrays_find(r->arrays, iteration);
-    lki_release(iteration);
-    return state;
+    char *iteration LKI_RELEASED = lki_path_join(name, (size_t)(slash - name), "/iteration");
+    return iteration && lki_arrays_find(r->arrays, iteration);
 }
 
 static lk_status check_rest(const reading *r)
@@ -321,7 +303,7 @@ lk_status lki_named_read(const char *name, lk_model *m, lki_arrays *a)
 {
     LKI_TRY(lki_weights_built(name, m));
     reading   r = {.name = name, .model = m, .arrays = a, .used = lki_zalloc((size_t)a->count + 1)};
-    entries   e = {0};
+    entries   e LKI_FREED_BY(entries_free) = {0};
     lk_status status = r.used ? add_model(&e, m, "", "") : LK_ENOMEM;
     if (status == LK_OK) status = want_weights(&r, &e);
     const lki_named *calls = m->calls ? lki_arrays_find(a, CALLS) : NULL;
@@ -329,7 +311,6 @@ lk_status lki_named_read(const char *name, lk_model *m, lki_arrays *a)
     if (status == LK_OK && lki_is_compiled(m)) status = want_state(&r, &e);
     if (status == LK_OK) status = check_rest(&r);
     if (status == LK_OK) status = lki_weights_assign(r.count, r.value);
-    entries_free(&e);
     lki_release(r.used);
     lki_release(r.value);
     return status;

@@ -3,6 +3,7 @@
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "format/durable.h"
 #include "keras/model_config.h"
 #include "model/compiled.h"
@@ -84,11 +85,8 @@ static lk_status add_layer(places *p, lk_layer *l, const char *folder)
     LKI_TRY(add_weights(p, l, folder));
     for (int i = 0; i < l->inner_count; i++) {
         assert(l->kind->inner_place);
-        char *path = joined(folder, l->kind->inner_place[i]), *inner = path ? joined(path, "/") : NULL;
-        lki_release(path);
-        const lk_status status = inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM;
-        lki_release(inner);
-        LKI_TRY(status);
+        char *inner LKI_RELEASED = lki_text_new("%s%s/", folder, l->kind->inner_place[i]);
+        LKI_TRY(inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM);
     }
     return LK_OK;
 }
@@ -108,13 +106,8 @@ static lk_status add_numbered(places *p, const lk_model *m, int at, const char *
         before += !strcmp(class_of(m->layer[i]), class_of(m->layer[at]));
     if (before) snprintf(number, sizeof number, "_%d", before);
     lki_snake_case(class_of(m->layer[at]), name, sizeof name);
-    const size_t bytes = strlen(folder) + strlen(name) + sizeof number + sizeof "layers//";
-    char        *path = lki_alloc(bytes);
-    if (!path) return LK_ENOMEM;
-    snprintf(path, bytes, "%slayers/%s%s/", folder, name, number);
-    const lk_status status = add_layer(p, m->layer[at], path);
-    lki_release(path);
-    return status;
+    char *path LKI_RELEASED = lki_text_new("%slayers/%s%s/", folder, name, number);
+    return path ? add_layer(p, m->layer[at], path) : LK_ENOMEM;
 }
 
 static lk_status add_model(places *p, lk_model *m, const char *folder)
@@ -165,12 +158,10 @@ lk_status lki_weight_take(lk_variable *v, const char *name, lki_arrays *out)
 
 static lk_status write_group(lki_h5 *file, const place *p)
 {
-    char *attribute = joined(p->path, "@name");
+    char *attribute LKI_RELEASED = joined(p->path, "@name");
     if (!attribute) return LK_ENOMEM;
-    lk_status status = lki_h5_add_group(file, p->path);
-    if (status == LK_OK) status = lki_h5_add_text(file, attribute, p->name);
-    lki_release(attribute);
-    return status;
+    LKI_TRY(lki_h5_add_group(file, p->path));
+    return lki_h5_add_text(file, attribute, p->name);
 }
 
 static lk_status write_places(lki_h5 *file, const places *p)
@@ -300,7 +291,7 @@ static int by_address(const void *a, const void *b)
 /* True if two variables get the same array, which names in a file allow. */
 static lk_status look_for_twins(int count, const lki_weight_value *value, bool *found)
 {
-    lki_array **array = lki_alloc_array(count + 1, sizeof *array);
+    lki_array **array LKI_RELEASED = lki_alloc_array(count + 1, sizeof *array);
     if (!array) return LK_ENOMEM;
     for (int i = 0; i < count; i++)
         array[i] = value[i].array;
@@ -308,7 +299,6 @@ static lk_status look_for_twins(int count, const lki_weight_value *value, bool *
     *found = false;
     for (int i = 1; i < count; i++)
         *found = *found || array[i] == array[i - 1];
-    lki_release(array);
     return LK_OK;
 }
 
@@ -354,9 +344,8 @@ static lk_status want_layers(values *v, lk_model *m)
 
 static const lki_h5_item *texts_at(const values *v, const char *group, const char *attribute)
 {
-    char              *path = joined(group, attribute);
+    char              *path LKI_RELEASED = joined(group, attribute);
     const lki_h5_item *item = path ? lki_h5_find(v->file, path) : NULL;
-    lki_release(path);
     return item && item->kind == LKI_H5_ATTRIBUTE && item->type != LKI_H5_ARRAY ? item : NULL;
 }
 
@@ -371,11 +360,8 @@ static lk_status want_layer(values *v, lk_layer *l, const char *group, const lki
         for (int i = 0; i < count; i++) {
             lk_variable *variable = lki_layer_weight_at(l, i)->variable;
             if (variable->trainable != (pass == 0)) continue;
-            char           *folder = joined(group, "/"), *path = folder ? joined(folder, names->text[next++]) : NULL;
-            const lk_status status = path ? want_path(v, path, variable) : LK_ENOMEM;
-            lki_release(folder);
-            lki_release(path);
-            LKI_TRY(status);
+            char *path LKI_RELEASED = lki_text_new("%s/%s", group, names->text[next++]);
+            LKI_TRY(path ? want_path(v, path, variable) : LK_ENOMEM);
         }
     return LK_OK;
 }
@@ -392,16 +378,13 @@ static lk_status want_legacy(values *v, lk_model *m, const char *root, const lki
 {
     int at = 0;
     for (int i = 0; i < layers->texts; i++) {
-        char              *group = joined(root, layers->text[i]);
+        char              *group LKI_RELEASED = joined(root, layers->text[i]);
         const lki_h5_item *names = group ? texts_at(v, group, "@weight_names") : NULL;
-        lk_status          status = group ? LK_OK : LK_ENOMEM;
-        if (names && names->texts) {
-            at = next_layer(m, at);
-            status = at < 0 ? lki_fail(LK_EFORMAT, "%s: \"%s\" is for a layer that the model does not have", v->name, group)
-                            : want_layer(v, m->layer[at++], group, names);
-        }
-        lki_release(group);
-        LKI_TRY(status);
+        if (!group) return LK_ENOMEM;
+        if (!names || !names->texts) continue;
+        at = next_layer(m, at);
+        LKI_TRY(at < 0 ? lki_fail(LK_EFORMAT, "%s: \"%s\" is for a layer that the model does not have", v->name, group)
+                       : want_layer(v, m->layer[at++], group, names));
     }
     at = next_layer(m, at);
     return at < 0 ? LK_OK : lki_fail(LK_EFORMAT, "%s: there are no weights for layer \"%s\"", v->name, m->layer[at]->name);
@@ -423,10 +406,8 @@ static const lki_h5_item *state_at(const values *v, int i)
     const lki_h5_item *names = texts_at(v, "optimizer_weights", "@weight_names");
     snprintf(text, sizeof text, "optimizer/vars/%d", i);
     if (!names) return lki_h5_find(v->file, text);
-    char              *path = i < names->texts ? joined("optimizer_weights/", names->text[i]) : NULL;
-    const lki_h5_item *item = path ? lki_h5_find(v->file, path) : NULL;
-    lki_release(path);
-    return item;
+    char *path LKI_RELEASED = i < names->texts ? joined("optimizer_weights/", names->text[i]) : NULL;
+    return path ? lki_h5_find(v->file, path) : NULL;
 }
 
 /* If the state is not that of this optimiser for these weights, it starts again, as in Keras. */

@@ -2,13 +2,6 @@
 #include "layer/layer.h"
 #include "op/gradient.h"
 
-static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
-{
-    (void)l;
-    *out = *in;
-    return LK_OK;
-}
-
 /* ---- Activation ---- */
 
 typedef struct activation {
@@ -34,7 +27,7 @@ static const lki_field ACTIVATION_FIELDS[] = {LKI_LAYER_FIELDS(lk_activation_lay
         .set = offsetof(T, set),                                                                                                   \
         .call = call_##title,                                                                                                      \
         __VA_ARGS__}
-KIND(activation, activation, lk_activation_layer_args, "Activation", ACTIVATION_FIELDS, .name = "activation", .output = output);
+KIND(activation, activation, lk_activation_layer_args, "Activation", ACTIVATION_FIELDS, .name = "activation");
 
 lk_layer *lk_activation_layer_kw(lk_activation_layer_args a)
 {
@@ -72,7 +65,7 @@ static const lki_field RELU_FIELDS[] = {
     LKI_FIELD(REAL, lk_relu_layer_args, negative_slope),
     LKI_FIELD(REAL, lk_relu_layer_args, threshold),
 };
-KIND(relu, relu, lk_relu_layer_args, "ReLU", RELU_FIELDS, .name = "re_lu", .output = output);
+KIND(relu, relu, lk_relu_layer_args, "ReLU", RELU_FIELDS, .name = "re_lu");
 
 static bool not_negative(const char *call, const char *name, double value)
 {
@@ -107,7 +100,7 @@ static void *make_leaky_relu(const void *args) { return lk_leaky_relu_layer_kw(*
 
 static const lki_field LEAKY_RELU_FIELDS[] = {LKI_LAYER_FIELDS(lk_leaky_relu_layer_args),
                                               LKI_FIELD(NUMBER, lk_leaky_relu_layer_args, negative_slope, .standard = 0.3)};
-KIND(leaky_relu, leaky_relu, lk_leaky_relu_layer_args, "LeakyReLU", LEAKY_RELU_FIELDS, .name = "leaky_re_lu", .output = output);
+KIND(leaky_relu, leaky_relu, lk_leaky_relu_layer_args, "LeakyReLU", LEAKY_RELU_FIELDS, .name = "leaky_re_lu");
 
 lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args a)
 {

@@ -1,6 +1,7 @@
 /* Bidirectional: a recurrent layer and a second one like it, which runs over the steps in reverse order; the two results are
  * merged. */
 #include "core/memory.h"
+#include "core/names.h"
 #include "layer/recurrent.h"
 #include <stdio.h>
 #include <string.h>
@@ -100,17 +101,13 @@ static char *name_with(const char *prefix, const char *name)
 {
     size_t length = strlen(prefix);
     if (!strncmp(name, prefix, length)) name += length;
-    char *text = lki_alloc(length + strlen(name) + 1);
-    if (text) sprintf(text, "%s%s", prefix, name);
-    return text;
+    return lki_text_new("%s%s", prefix, name);
 }
 
 static lk_layer *reversed(const lk_layer *forward)
 {
-    char     *name = name_with("backward_", lki_layer_title(forward));
-    lk_layer *l = name ? lki_recurrent_reversed(forward, name) : NULL;
-    lki_release(name);
-    return l;
+    char *name LKI_RELEASED = name_with("backward_", lki_layer_title(forward));
+    return name ? lki_recurrent_reversed(forward, name) : NULL;
 }
 
 static lk_status rename_forward(lk_layer *l)

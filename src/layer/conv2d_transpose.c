@@ -25,10 +25,7 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_conv_layer_args *a = &((const conv2d_transpose *)l)->set;
     const lki_axes            size = lki_axes_of(a->kernel_shape);
-    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lki_first_glorot_uniform),
-                             LK_SHAPE(size.value[0], size.value[1], a->filters, in->dim[2])));
-    if (a->use_bias == LK_OFF) return LK_OK;
-    return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
+    return lki_conv_build(l, a, LK_SHAPE(size.value[0], size.value[1], a->filters, in->dim[2]));
 }
 
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)

@@ -7,13 +7,6 @@ typedef struct dropout {
     lk_dropout_layer_args set;
 } dropout;
 
-static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
-{
-    (void)l;
-    *out = *in;
-    return LK_OK;
-}
-
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const lk_dropout_layer_args *a = &((const dropout *)l)->set;
@@ -30,11 +23,8 @@ static const lki_field FIELDS[] = {
     LKI_FIXED("noise_shape", "null"),
 };
 
-const lki_layer_kind lki_dropout_kind = {.name = "dropout",
-                                         LKI_LAYER_OF(dropout, lk_dropout_layer_args, "Dropout", FIELDS),
-                                         .draws = true,
-                                         .output = output,
-                                         .call = call};
+const lki_layer_kind lki_dropout_kind = {
+    .name = "dropout", LKI_LAYER_OF(dropout, lk_dropout_layer_args, "Dropout", FIELDS), .draws = true, .call = call};
 
 lk_layer *lk_dropout_kw(lk_dropout_layer_args a)
 {

@@ -192,9 +192,9 @@ lk_initializer *lk_initializer_named(const char *name)
     char known[LKI_KNOWN_TEXT];
     for (int i = 0; i < INIT_COUNT; i++)
         if (name && !strcmp(name, NAMES[i])) return initializer_new("lk_initializer_named", i, &(args){0});
-    lki_fail(LK_EINVAL, "lk_initializer_named: there is no initialiser \"%.64s\"%s", name ? name : "NULL",
-             lki_names_known(name ? name : "", lki_name_in_list, NAMES, NULL, known));
-    return NULL;
+    return lki_fail(LK_EINVAL, "lk_initializer_named: there is no initialiser \"%.64s\"%s", name ? name : "NULL",
+                    lki_names_known(name ? name : "", lki_name_in_list, NAMES, NULL, known)),
+           NULL;
 }
 
 lk_initializer *lk_initializer_of(lk_initializer_fn fn, void *user)

@@ -6,13 +6,6 @@ typedef struct input {
     lk_input_args set;
 } input;
 
-static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
-{
-    (void)l;
-    *out = *in;
-    return LK_OK;
-}
-
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     (void)l, (void)pass;
@@ -32,7 +25,6 @@ const lki_layer_kind lki_input_kind = {
     .bytes = sizeof(input),
     .set = offsetof(input, set),
     .takes_ids = true,
-    .output = output,
     .call = call};
 
 lk_dtype lki_input_dtype(const lk_layer *l) { return ((const input *)l)->set.dtype; }

@@ -49,13 +49,12 @@ static const void *member(const lki_layer_kind *kind, const void *args, int whic
 static bool common_fits(const char *call, const char *name, const lk_shape *row)
 {
     char text[LKI_SHAPE_TEXT];
-    if (!lki_row_valid(row)) {
-        lki_fail(
-            LK_ESHAPE,
-            "%s: input_shape %s is not the shape of a row: it has at most %d sizes of 0 or more, or -1 for any, and 2^48 elements",
-            call, lki_shape_text(row, text), LK_MAX_RANK - 1);
-        return false;
-    }
+    if (!lki_row_valid(row))
+        return lki_fail(LK_ESHAPE,
+                        "%s: input_shape %s is not the shape of a row: it has at most %d sizes of 0 or more, or -1 for any, and "
+                        "2^48 elements",
+                        call, lki_shape_text(row, text), LK_MAX_RANK - 1),
+               false;
     if (name && !*name) return lki_fail(LK_EINVAL, "%s: the name is empty", call), false;
     if (name && strchr(name, '/')) return lki_fail(LK_EINVAL, "%s: the name \"%s\" has a slash in it", call, name), false;
     return true;
@@ -115,23 +114,15 @@ lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner)
 
 const char *lki_layer_title(const lk_layer *l) { return l->name ? l->name : l->kind->name; }
 
-static char *joined(const char *a, const char *b)
-{
-    size_t bytes = strlen(a) + strlen(b) + 2;
-    char  *text = lki_alloc(bytes);
-    if (text) snprintf(text, bytes, "%s/%s", a, b);
-    return text;
-}
+static char *joined(const char *a, const char *b) { return lki_text_new("%s/%s", a, b); }
 
 /* Inner layers are named by their kind, or as the wrapping kind says, "forward_lstm". */
 static lk_status place_inner(lk_layer *l)
 {
     for (int i = 0; i < l->inner_count; i++) {
-        char *path = joined(l->path, lki_layer_title(l->inner[i]));
+        char *path LKI_RELEASED = joined(l->path, lki_layer_title(l->inner[i]));
         if (!path) return LK_ENOMEM;
-        lk_status status = lki_layer_place(l->inner[i], lki_layer_title(l->inner[i]), path);
-        lki_release(path);
-        LKI_TRY(status);
+        LKI_TRY(lki_layer_place(l->inner[i], lki_layer_title(l->inner[i]), path));
     }
     return LK_OK;
 }
@@ -184,10 +175,8 @@ static bool find_filling(const lki_weight *w, const lk_shape *shape, const char 
 {
     char           text[LKI_SHAPE_TEXT];
     const lk_shape as = w->drawn_as.rank ? w->drawn_as : *shape;
-    if (!lki_shape_valid(shape)) {
-        lki_fail(LK_ESHAPE, "\"%s\": %s is not the shape of a weight", stream, lki_shape_text(shape, text));
-        return false;
-    }
+    if (!lki_shape_valid(shape))
+        return lki_fail(LK_ESHAPE, "\"%s\": %s is not the shape of a weight", stream, lki_shape_text(shape, text)), false;
     if (w->initializer) return lki_initializer_filling(w->initializer, as, stream, out);
     *out = w->standard(as, stream);
     return true;
@@ -214,7 +203,7 @@ static lk_variable *variable_by_code(const lki_weight *w, lk_shape shape, const 
 /* "dense/kernel", and for the first values "sequential/dense/kernel". */
 static lk_variable *make_variable(const lk_layer *l, const lki_weight *w, lk_shape shape)
 {
-    char        *name = joined(l->name, w->name), *stream = joined(l->path, w->name);
+    char        *name LKI_RELEASED = joined(l->name, w->name), *stream LKI_RELEASED = joined(l->path, w->name);
     lk_variable *v = NULL;
     lki_filling  f;
     if (name && stream) {
@@ -225,8 +214,6 @@ static lk_variable *make_variable(const lk_layer *l, const lki_weight *w, lk_sha
         if (w->initializer && w->initializer->fn) v = variable_by_code(w, shape, stream, &args);
         else if (find_filling(w, &shape, stream, &f)) v = variable_of(w, &shape, &f, &args);
     }
-    lki_release(name);
-    lki_release(stream);
     return v;
 }
 
@@ -303,7 +290,8 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     for (int i = 0; asks && fits && i < l->input_shape.rank; i++)
         fits = l->input_shape.dim[i] < 0 || in->dim[i] < 0 || l->input_shape.dim[i] == in->dim[i];
     if (!fits) return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
-    LKI_TRY(k->output(l, in, out));
+    *out = *in;
+    if (k->output) LKI_TRY(k->output(l, in, out));
     return lki_row_valid(out) ? LK_OK : lki_layer_refuse(l, in, "what comes out, %s, is %s", lki_shape_text(out, text), TOO_LARGE);
 }
 
@@ -397,8 +385,7 @@ lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *fo
 bool lki_activation_fits(const char *call, lk_activation activation)
 {
     if ((unsigned)activation < LK_ACTIVATION_COUNT) return true;
-    lki_fail(LK_EINVAL, "%s: there is no activation %d", call, (int)activation);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: there is no activation %d", call, (int)activation), false;
 }
 
 /* ---- looking at one ---- */
@@ -406,8 +393,7 @@ bool lki_activation_fits(const char *call, lk_activation activation)
 static bool is_layer(const char *call, const lk_layer *l)
 {
     if (lki_is_kind(l, LKI_KIND_LAYER)) return true;
-    lki_fail(LK_EINVAL, "%s: %s", call, l ? "not a layer" : "the layer is NULL");
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s", call, l ? "not a layer" : "the layer is NULL"), false;
 }
 
 const char *lk_layer_name(const lk_layer *l) { return is_layer("lk_layer_name", l) ? lki_layer_title(l) : ""; }
@@ -417,13 +403,11 @@ lk_variables lk_layer_variables(lk_layer *l)
 {
     if (!is_layer("lk_layer_variables", l)) return (lk_variables){0};
     int           count = lki_layer_weights(l);
-    lk_variable **item = lki_alloc_array(count + 1, sizeof *item);
+    lk_variable **item LKI_RELEASED = lki_alloc_array(count + 1, sizeof *item);
     if (!item) return (lk_variables){0};
     for (int i = 0; i < count; i++)
         item[i] = lki_layer_weight_at(l, i)->variable;
-    lk_variables out = lk_variables_from(count, item);
-    lki_release(item);
-    return out;
+    return lk_variables_from(count, item);
 }
 
 static void set_trainable(lk_layer *l, bool trainable)

@@ -47,7 +47,8 @@ typedef struct lki_layer_kind {
     bool   takes_ids;    /* input stays integers; other layers get it as f32 */
     bool   mixes_rows;   /* while training, the result for a row depends on the others */
 
-    /* The shape of a result row; an error if the layer, or its existing weights, cannot process the row. */
+    /* The shape of a result row; an error if the layer, or its existing weights, cannot process the row. Optional: without it rows
+     * keep their shape. */
     lk_status (*output)(const lk_layer *l, const lk_shape *in, lk_shape *out);
     lk_status (*build)(lk_layer *l, const lk_shape *in); /* optional: make the weights, with lki_layer_weight() */
     lk_tensor *(*call)(lk_layer *l, lk_tensor *x, const lki_pass *pass);

@@ -137,8 +137,7 @@ static bool is_own(const lk_layer *l) { return l->kind->call == call; }
 static bool is_layer(const char *name, const lk_layer *l)
 {
     if (lki_is_kind(l, LKI_KIND_LAYER)) return true;
-    lki_fail(LK_EINVAL, "%s: %s", name, l ? "not a layer" : "the layer is NULL");
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s", name, l ? "not a layer" : "the layer is NULL"), false;
 }
 
 lk_status lk_layer_add_weight_kw(lk_weight_args a)

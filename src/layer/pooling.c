@@ -67,9 +67,9 @@ static bool values_fit(const char *call_name, const char *name, int axes, lk_axe
         good = given.value[i] >= 1 && given.value[i] <= INT32_MAX;
     *option = lki_axes_list(&given);
     if (good) return true;
-    lki_fail(LK_EINVAL, "%s: %s must be %s of 1 or more, at most %d", call_name, name,
-             axes == 1 ? "one value" : "one or two values", INT32_MAX);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s must be %s of 1 or more, at most %d", call_name, name,
+                    axes == 1 ? "one value" : "one or two values", INT32_MAX),
+           false;
 }
 
 static lk_layer *pooling_new(const pool *p, lk_pooling_args a)

@@ -312,8 +312,8 @@ static lk_tensor *resized(lk_tensor *x, int axis, int64_t size)
 {
     const int64_t from = lk_dim(x, axis);
     if (lki_bad(x) || from == size) return x;
-    int32_t   *id = lki_alloc_array(size, 2 * sizeof *id);
-    float     *share = lki_alloc_array(size, sizeof *share);
+    int32_t   *id LKI_RELEASED = lki_alloc_array(size, 2 * sizeof *id);
+    float     *share LKI_RELEASED = lki_alloc_array(size, sizeof *share);
     lk_tensor *y = &lki_poison;
     if (id && share) {
         for (int64_t i = 0; i < size; i++) {
@@ -327,8 +327,6 @@ static lk_tensor *resized(lk_tensor *x, int axis, int64_t size)
         lk_tensor *b = lk_gather(x, lk_tensor_from(LK_SHAPE(size), LK_I32, id + size), axis);
         y = lk_add(a, lk_mul(lk_sub(b, a), s));
     }
-    lki_release(id);
-    lki_release(share);
     return y;
 }
 

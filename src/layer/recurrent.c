@@ -4,6 +4,7 @@
  * a GRU that resets after the product. What is dropped while training is drawn once per call and row, the same for all steps. */
 #include "layer/recurrent.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -48,15 +49,11 @@ static lk_tensor *part_of_bias(const lk_initializer *i, int64_t size, const char
 static lk_tensor *remembering(lk_shape shape, const char *stream, void *initializer)
 {
     int64_t units = shape.dim[0] / 4;
-    size_t  bytes = strlen(stream) + sizeof "/rest";
-    char   *rest = lki_alloc(bytes);
+    char   *rest LKI_RELEASED = lki_text_new("%s/rest", stream);
     if (!rest) return &lki_poison;
-    snprintf(rest, bytes, "%s/rest", stream);
-    lk_tensor *bias = lk_concat(LK_TUPLE(part_of_bias(initializer, units, stream), lk_ones(LK_SHAPE(units), LK_F32),
-                                         part_of_bias(initializer, lki_size_mul(2, units), rest)),
-                                0);
-    lki_release(rest);
-    return bias;
+    return lk_concat(LK_TUPLE(part_of_bias(initializer, units, stream), lk_ones(LK_SHAPE(units), LK_F32),
+                              part_of_bias(initializer, lki_size_mul(2, units), rest)),
+                     0);
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
@@ -156,8 +153,7 @@ static bool is_rate(const form *f, const char *name, double rate)
 static bool is_unset(const form *f, bool has, const char *name, int value, const char *whose)
 {
     if (has || !value) return true;
-    lki_fail(LK_EINVAL, "%s: %s is for %s", f->call, name, whose);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s is for %s", f->call, name, whose), false;
 }
 
 static lk_layer *layer_of(const form *f, const lk_recurrent_args *a)

@@ -8,13 +8,6 @@ typedef struct rescaling {
     lk_rescaling_args set;
 } rescaling;
 
-static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
-{
-    (void)l;
-    *out = *in;
-    return LK_OK;
-}
-
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const lk_rescaling_args *a = &((const rescaling *)l)->set;
@@ -33,7 +26,7 @@ static const lki_field FIELDS[] = {
 };
 
 const lki_layer_kind lki_rescaling_kind = {
-    .name = "rescaling", LKI_LAYER_OF(rescaling, lk_rescaling_args, "Rescaling", FIELDS), .output = output, .call = call};
+    .name = "rescaling", LKI_LAYER_OF(rescaling, lk_rescaling_args, "Rescaling", FIELDS), .call = call};
 
 lk_layer *lk_rescaling_kw(lk_rescaling_args a)
 {

@@ -252,8 +252,8 @@ static void between(int64_t cells, int64_t count, int64_t *first, int64_t *secon
 static lk_tensor *interpolated(lk_tensor *x, int axis, int64_t times)
 {
     const int64_t count = lki_size_mul(x->shape.dim[axis], times);
-    int64_t      *ids = lki_alloc_array(lki_max(1, count), 2 * sizeof *ids);
-    float        *share = ids ? lki_alloc_array(lki_max(1, count), sizeof *share) : NULL;
+    int64_t      *ids LKI_RELEASED = lki_alloc_array(lki_max(1, count), 2 * sizeof *ids);
+    float        *share LKI_RELEASED = ids ? lki_alloc_array(lki_max(1, count), sizeof *share) : NULL;
     lk_tensor    *y = &lki_poison;
     if (share) {
         between(x->shape.dim[axis], count, ids, ids + count, share);
@@ -262,8 +262,6 @@ static lk_tensor *interpolated(lk_tensor *x, int axis, int64_t times)
         lk_tensor *part = lk_tensor_from(axis == 1 ? LK_SHAPE(count, 1, 1) : LK_SHAPE(count, 1), LK_F32, share);
         y = lk_add(first, lk_mul(lk_sub(second, first), part));
     }
-    lki_release(share);
-    lki_release(ids);
     return y;
 }
 

@@ -102,7 +102,7 @@ static lk_tensor *iteration_of(const lki_pass *pass, int64_t t, int64_t steps)
 static lk_tensor *step_by_step(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const int64_t steps = x->shape.dim[1];
-    lk_tensor   **y = lki_alloc_array(steps, sizeof *y);
+    lk_tensor   **y LKI_RELEASED = lki_alloc_array(steps, sizeof *y);
     int64_t       t = 0;
     if (!y) return &lki_poison;
     for (; t < steps; t++) {
@@ -112,9 +112,7 @@ static lk_tensor *step_by_step(lk_layer *l, lk_tensor *x, const lki_pass *pass)
         y[t] = lki_bad(step) ? step : lki_layer_compute(l->inner[0], (lk_tuple){1, &step}, &inside);
         if (lki_bad(y[t])) break;
     }
-    lk_tensor *all = t == steps ? lk_stack((lk_tuple){(int)steps, y}, 1) : &lki_poison;
-    lki_release(y);
-    return all;
+    return t == steps ? lk_stack((lk_tuple){(int)steps, y}, 1) : &lki_poison;
 }
 
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)

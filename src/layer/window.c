@@ -56,6 +56,13 @@ bool lki_conv_fits(const char *call, int axes, lk_conv_layer_args *a)
            lki_padding_fits(call, a->padding, axes == 1) && lki_activation_fits(call, a->activation);
 }
 
+lk_status lki_conv_build(lk_layer *l, const lk_conv_layer_args *a, lk_shape kernel)
+{
+    LKI_TRY(lki_layer_weight(l, LKI_WEIGHT(a, kernel, lki_first_glorot_uniform), kernel));
+    if (a->use_bias == LK_OFF) return LK_OK;
+    return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), LK_SHAPE(a->filters));
+}
+
 bool lki_depth_fits(const char *call, lk_integer *depth_multiplier)
 {
     const int64_t depth = lki_integer_or(*depth_multiplier, 1);

@@ -11,6 +11,9 @@ bool lki_kernel_size(const char *call, int axes, int64_t *kernel_size, lk_axes *
 /* Checks the options of all convolutions with `filters`; `axes` is 1 or 2. Afterwards the size is in kernel_shape. */
 bool lki_conv_fits(const char *call, int axes, lk_conv_layer_args *a);
 
+/* Makes the kernel, with this shape, and unless use_bias is off a bias for each filter. */
+lk_status lki_conv_build(lk_layer *l, const lk_conv_layer_args *a, lk_shape kernel);
+
 /* Number of kernels per channel. */
 bool lki_depth_fits(const char *call, lk_integer *depth_multiplier);
 

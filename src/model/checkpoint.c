@@ -47,10 +47,10 @@ static bool object_fits(const lk_trackable *given, int i)
     if (strcmp(name, "save_counter") == 0)
         return lki_fail(LK_EINVAL, "lk_checkpoint_of: \"save_counter\" is the checkpoint's own; give object %d another name", i),
                false;
-    if (lki_tracked_kind_of(given[i].object) < 0) {
-        lki_fail(LK_EINVAL, "lk_checkpoint_of: \"%s\" must be a model, an optimiser, a metric, a variable or a checkpoint", name);
-        return false;
-    }
+    if (lki_tracked_kind_of(given[i].object) < 0)
+        return lki_fail(LK_EINVAL, "lk_checkpoint_of: \"%s\" must be a model, an optimiser, a metric, a variable or a checkpoint",
+                        name),
+               false;
     for (int k = 0; k < i; k++)
         if (strcmp(given[k].name, name) == 0)
             return lki_fail(LK_EINVAL, "lk_checkpoint_of: two objects are named \"%s\"", name), false;
@@ -145,30 +145,23 @@ static char *numbered(const char *prefix, int64_t n)
 
 static bool exists(const char *prefix, const char *suffix)
 {
-    char      *path = lki_path_join(prefix, strlen(prefix), suffix);
-    const bool there = path && access(path, F_OK) == 0;
-    lki_release(path);
-    return there;
+    char *path LKI_RELEASED = lki_path_join(prefix, strlen(prefix), suffix);
+    return path && access(path, F_OK) == 0;
 }
 
 /* True if the state file beside a checkpoint names it, or might: it was replaced, but the rename may not be durable yet. */
 static bool may_be_named(const char *path)
 {
-    lki_error_record     before, mine;
-    lki_bytes            bytes = {0};
-    lki_checkpoint_state state = {0};
-    char                *file = lki_path_join(path, (size_t)(name_in(path) - path), LKI_CHECKPOINT_STATE_NAME);
-    lki_error_take(&before);
-    bool read = file && lki_file_read(file, &bytes) == LK_OK &&
+    char *file LKI_RELEASED = lki_path_join(path, (size_t)(name_in(path) - path), LKI_CHECKPOINT_STATE_NAME);
+    LKI_SCOPE_ERRORS;
+    lki_bytes            bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    lki_checkpoint_state state LKI_FREED_BY(lki_checkpoint_state_free) = {0};
+    bool                 read = file && lki_file_read(file, &bytes) == LK_OK &&
                 lki_checkpoint_state_scan(file, (const char *)bytes.data, bytes.size, &state) == LK_OK;
     bool named = !read && (!file || access(file, F_OK) == 0);
     for (int i = -1; read && i < state.count; i++)
         named = named || strcmp(name_in(i < 0 ? state.latest : state.item[i].path), name_in(path)) == 0;
-    lki_error_take(&mine);
-    lki_error_put(&before);
-    lki_checkpoint_state_free(&state);
-    lki_bytes_free(&bytes);
-    lki_release(file);
+    lk_clear_error();
     return named;
 }
 
@@ -228,24 +221,22 @@ static bool has_shard(const char *prefix)
 {
     const char  *name = name_in(prefix);
     const size_t folder = (size_t)(name - prefix), n = strlen(name);
-    char        *path = lki_path_join(folder ? prefix : ".", folder ? folder : 1, "");
+    char        *path LKI_RELEASED = lki_path_join(folder ? prefix : ".", folder ? folder : 1, "");
     DIR         *d = path ? opendir(path) : NULL;
     bool         found = false;
     for (const struct dirent *e; d && !found && (e = readdir(d));)
         found = strncmp(e->d_name, name, n) == 0 && strncmp(e->d_name + n, ".data-", 6) == 0 && !strstr(e->d_name + n, ".tmp");
     if (d) closedir(d);
-    lki_release(path);
     return found;
 }
 
 /* The path in the state file; NULL and an error. */
 static char *read_state(const char *file, size_t folder)
 {
-    lki_bytes            bytes;
+    lki_bytes            bytes LKI_FREED_BY(lki_bytes_free) = {0};
     lki_checkpoint_state state;
     if (lki_file_read(file, &bytes) != LK_OK) return NULL;
     lki_checkpoint_state_scan(file, (const char *)bytes.data, bytes.size, &state);
-    lki_bytes_free(&bytes);
     if (state.changed) lki_warn("%s has a wrong checksum: it was modified or is damaged", file);
     char *named = state.latest;
     state.latest = NULL;
@@ -287,12 +278,10 @@ const char *lk_latest_checkpoint(const char *folder)
     if (!*folder) folder = ".";
     const size_t n = strlen(folder);
     const bool   closed = folder[n - 1] == '/';
-    char        *file = lki_path_join(folder, n, closed ? LKI_CHECKPOINT_STATE_NAME : "/" LKI_CHECKPOINT_STATE_NAME);
-    char        *path = file && access(file, F_OK) == 0 ? state_or_warning(file, n + !closed) : NULL;
+    char        *file LKI_RELEASED = lki_path_join(folder, n, closed ? LKI_CHECKPOINT_STATE_NAME : "/" LKI_CHECKPOINT_STATE_NAME);
+    char        *path LKI_RELEASED = file && access(file, F_OK) == 0 ? state_or_warning(file, n + !closed) : NULL;
     const char  *out = NULL;
     if (path && exists(path, ".index") && (exists(path, ".data-00000-of-00001") || has_shard(path))) out = in_pool(path);
     else if (path) lki_warn("%s names the checkpoint %s, whose files are not there; it is ignored", file, path);
-    lki_release(path);
-    lki_release(file);
     return out;
 }

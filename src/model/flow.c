@@ -1,7 +1,6 @@
 /* How values flow through the layers of a model: shapes first, then tensors. */
 #include "core/memory.h"
 #include "model/model.h"
-#include "op/gradient.h"
 #include <string.h>
 
 /* ---- shapes ---- */
@@ -38,7 +37,7 @@ static lk_tensor *run_use(const lki_use *u, lk_tensor **value, const lki_pass *p
 
 lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass)
 {
-    lk_tensor **value = lki_alloc_array(m->inputs + m->uses + m->outputs, sizeof *value);
+    lk_tensor **value LKI_RELEASED = lki_alloc_array(m->inputs + m->uses + m->outputs, sizeof *value);
     if (!value) return LK_TUPLE(&lki_poison);
     memcpy(value, in.item, (size_t)m->inputs * sizeof *value);
     for (int i = 0; i < m->uses; i++)
@@ -46,7 +45,5 @@ lk_tuple lki_flow_run(lk_model *m, lk_tuple in, const lki_pass *pass)
     lk_tensor **out = value + m->inputs + m->uses;
     for (int i = 0; i < m->outputs; i++)
         out[i] = value[m->output[i]];
-    lk_tuple result = lk_tuple_from(m->outputs, out);
-    lki_release(value);
-    return result;
+    return lk_tuple_from(m->outputs, out);
 }

@@ -7,7 +7,6 @@
 #include "core/memory.h"
 #include "model/model.h"
 #include <stdlib.h>
-#include <string.h>
 
 struct lk_node {
     lki_object object;
@@ -144,7 +143,7 @@ static lk_node *input_met(const lk_node *n, int i)
 /* Depth first, without recursion: models may be hundreds of layers deep. */
 static void walk_back(walk *w, lk_node *output)
 {
-    frame *stack = NULL;
+    frame *stack LKI_RELEASED = NULL;
     int    depth = 0, room = 0;
     if (find_node(w, output) >= 0) return;
     w->failed = w->failed || !lki_grow((void **)&stack, &room, 1, sizeof *stack) || !meet(w, output->layer);
@@ -161,7 +160,6 @@ static void walk_back(walk *w, lk_node *output)
         w->failed = !lki_grow((void **)&stack, &room, depth + 1, sizeof *stack) || !meet(w, before->layer);
         if (!w->failed) stack[depth++] = (frame){before, 0};
     }
-    lki_release(stack);
 }
 
 /* The distance of each node, and of its layer, from the outputs. */
@@ -265,18 +263,15 @@ static lk_status set_flow(lk_model *m, const walk *w, int *use_of)
 static lk_status take_layers(lk_model *m, walk *w)
 {
     qsort(w->layer, (size_t)w->layers, sizeof *w->layer, by_depth);
-    lk_layer **list = lki_alloc_array(w->layers + 1, sizeof *list);
+    lk_layer **list LKI_RELEASED = lki_alloc_array(w->layers + 1, sizeof *list);
     if (!list) return LK_ENOMEM;
     for (int i = 0; i < w->layers; i++)
         list[i] = w->layer[i].layer;
-    lk_status status = lki_model_take("lk_functional", m, w->layers, list);
-    lki_release(list);
-    return status;
+    return lki_model_take("lk_functional", m, w->layers, list);
 }
 
 static lk_status describe(lk_model *m, walk *w)
 {
-    int *use_of;
     for (int i = 0; i < w->args->outputs.count; i++)
         walk_back(w, w->args->outputs.item[i]);
     if (w->failed) return LK_ENOMEM;
@@ -284,10 +279,8 @@ static lk_status describe(lk_model *m, walk *w)
     LKI_TRY(measure(w));
     LKI_TRY(add_idle_inputs(w));
     LKI_TRY(take_layers(m, w));
-    if (!(use_of = lki_alloc_array(w->nodes + 1, sizeof *use_of))) return LK_ENOMEM;
-    lk_status status = set_flow(m, w, use_of);
-    lki_release(use_of);
-    return status;
+    int *use_of LKI_RELEASED = lki_alloc_array(w->nodes + 1, sizeof *use_of);
+    return use_of ? set_flow(m, w, use_of) : LK_ENOMEM;
 }
 
 static lk_status make_variables(lk_model *m)

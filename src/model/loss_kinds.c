@@ -1,5 +1,4 @@
 /* Losses as objects: made by constructors, by Keras' names or from custom functions; and their names in Keras files. */
-#include "core/memory.h"
 #include "core/names.h"
 #include "model/loss.h"
 #include <stdio.h>

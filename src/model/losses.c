@@ -116,18 +116,13 @@ lk_tuple lk_model_losses(lk_model *m)
     int count, terms;
     if (!lki_is_model("lk_model_losses", m)) return lki_tuple_new(0, NULL);
     const lki_added *a = entry_of(m);
-    lki_weight     **weight = lki_model_weight_list(m, &count);
-    lk_tensor      **term = weight ? lki_alloc_array(count + (a ? a->count : 0) + 1, sizeof *term) : NULL;
-    lk_tuple         out = {0};
-    if (term) {
-        terms = add_regularisation(m, weight, count, term);
-        for (int i = 0; a && i < a->count; i++)
-            if (means_something(a->item[i])) term[terms++] = a->item[i];
-        out = lki_tuple_new(terms, term);
-    }
-    lki_release(weight);
-    lki_release(term);
-    return term ? out : lki_tuple_new(0, NULL);
+    lki_weight     **weight LKI_RELEASED = lki_model_weight_list(m, &count);
+    lk_tensor      **term LKI_RELEASED = weight ? lki_alloc_array(count + (a ? a->count : 0) + 1, sizeof *term) : NULL;
+    if (!term) return lki_tuple_new(0, NULL);
+    terms = add_regularisation(m, weight, count, term);
+    for (int i = 0; a && i < a->count; i++)
+        if (means_something(a->item[i])) term[terms++] = a->item[i];
+    return lki_tuple_new(terms, term);
 }
 
 lk_tensor *lki_model_share_of_losses(lk_model *m)

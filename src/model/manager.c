@@ -150,7 +150,7 @@ static int by_time(const void *a, const void *b)
 static lk_status look_around(lk_checkpoint_manager *m)
 {
     const char  *name = m->prefix + m->folder;
-    char        *folder = lki_path_join(m->prefix, m->folder, "");
+    char        *folder LKI_RELEASED = lki_path_join(m->prefix, m->folder, "");
     DIR         *d = folder ? opendir(folder) : NULL;
     lk_status    status = folder ? LK_OK : LK_ENOMEM;
     const size_t n = strlen(name);
@@ -165,7 +165,6 @@ static lk_status look_around(lk_checkpoint_manager *m)
         status = append(&m->state, path, (double)state.st_mtim.tv_sec + (double)state.st_mtim.tv_nsec * 1e-9);
     }
     if (d) closedir(d);
-    lki_release(folder);
     if (status != LK_OK || !m->state.count) return status;
     qsort(m->state.item, (size_t)m->state.count, sizeof *m->state.item, by_time);
     return set_text(&m->state.latest, m->state.item[m->state.count - 1].path);
@@ -173,15 +172,12 @@ static lk_status look_around(lk_checkpoint_manager *m)
 
 static lk_status read_state(lk_checkpoint_manager *m)
 {
-    lki_bytes            bytes;
-    lki_checkpoint_state found;
+    lki_bytes            bytes LKI_FREED_BY(lki_bytes_free) = {0};
+    lki_checkpoint_state found LKI_FREED_BY(lki_checkpoint_state_free) = {0};
     LKI_TRY(lki_file_read(m->file, &bytes));
-    lk_status status = lki_checkpoint_state_scan(m->file, (const char *)bytes.data, bytes.size, &found);
-    lki_bytes_free(&bytes);
+    const lk_status status = lki_checkpoint_state_scan(m->file, (const char *)bytes.data, bytes.size, &found);
     if (found.changed) lki_warn("%s has a wrong checksum: it was modified or is damaged", m->file);
-    if (status == LK_OK) status = take_over(m, &found);
-    lki_checkpoint_state_free(&found);
-    return status;
+    return status == LK_OK ? take_over(m, &found) : status;
 }
 
 /* Run something whose error may be handled: the error is moved to *error, and the thread's earlier error is restored. */
@@ -246,7 +242,7 @@ static lk_status args_fit(const lk_checkpoint_manager_args *a)
 static lk_status fill(lk_checkpoint_manager *m, const lk_checkpoint_manager_args *a)
 {
     const size_t n = strlen(a->directory);
-    char        *folder = lki_path_join(a->directory, n, a->directory[n - 1] == '/' ? "" : "/");
+    char        *folder LKI_RELEASED = lki_path_join(a->directory, n, a->directory[n - 1] == '/' ? "" : "/");
     if (!folder) return LK_ENOMEM;
     m->folder = strlen(folder);
     m->prefix = lki_path_join(folder, m->folder, a->checkpoint_name ? a->checkpoint_name : "ckpt");
@@ -262,7 +258,6 @@ static lk_status fill(lk_checkpoint_manager *m, const lk_checkpoint_manager_args
         lki_bundle_clean(folder, m->prefix + m->folder);
         lki_durable_clean(folder, LKI_CHECKPOINT_STATE_NAME);
     }
-    lki_release(folder);
     return m->prefix && m->file ? find_all(m) : LK_ENOMEM;
 }
 
@@ -279,8 +274,7 @@ lk_checkpoint_manager *lk_checkpoint_manager_kw(lk_checkpoint_manager_args args)
 static bool is_manager(const char *call, const lk_checkpoint_manager *m)
 {
     if (lki_is_kind(m, LKI_KIND_CHECKPOINT_MANAGER)) return true;
-    lki_fail(LK_EINVAL, "%s: %s", call, m ? "not a checkpoint manager" : "the manager is NULL");
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s", call, m ? "not a checkpoint manager" : "the manager is NULL"), false;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------------------------------ */

@@ -16,8 +16,7 @@
 static bool is_metric(const char *call, const lk_metric *m)
 {
     if (lki_is_kind(m, LKI_KIND_METRIC)) return true;
-    lki_fail(LK_EINVAL, "%s: %s", call, m ? "not a metric" : "the metric is NULL");
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s", call, m ? "not a metric" : "the metric is NULL"), false;
 }
 
 static int sum_count(const lk_metric *m)
@@ -55,16 +54,13 @@ static lk_shape sum_shape(const lk_metric *m)
 
 static lk_variable *sum_new(const lk_metric *m, const char *quantity)
 {
-    const size_t bytes = strlen(m->set.name) + strlen(quantity) + 2;
-    char        *text = lki_alloc(bytes);
+    char        *text LKI_RELEASED = lki_text_new("%s/%s", m->set.name, quantity);
     lk_variable *v = NULL;
     if (!text) return NULL;
-    snprintf(text, bytes, "%s/%s", m->set.name, quantity);
     LK_STEP {
         lk_tensor *zeros = lk_zeros(sum_shape(m), LK_F64);
         if (!lki_bad(zeros)) v = lk_variable_of(zeros, .name = text, .trainable = LK_OFF);
     }
-    lki_release(text);
     if (v && v->spread && (!lki_replica_current() || lki_replica_current()->id == 0)) v->spread->per_lane = true; /* set once */
     return lki_retain(v);
 }
@@ -447,10 +443,8 @@ lk_tensor *lk_metric_results(const lk_metric *m)
     double result;
     if (!has_results("lk_metric_results", m)) return &lki_poison;
     if (!is_built(m)) return lk_zeros((lk_shape){0}, LK_F64);
-    double    *out = results_of(m, &result);
-    lk_tensor *t = out ? lk_tensor_from(results_shape(m), LK_F64, out) : &lki_poison;
-    lki_release(out);
-    return t;
+    double *out LKI_RELEASED = results_of(m, &result);
+    return out ? lk_tensor_from(results_shape(m), LK_F64, out) : &lki_poison;
 }
 
 /* ---- the rest ---- */

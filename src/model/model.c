@@ -3,7 +3,6 @@
 #include "core/dtype.h"
 #include "core/list.h"
 #include "core/memory.h"
-#include "op/gradient.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -45,8 +44,7 @@ lk_model *lki_model_new(const char *name, lki_model_form form)
 bool lki_is_model(const char *call, const lk_model *m)
 {
     if (lki_is_kind(m, LKI_KIND_MODEL)) return true;
-    lki_fail(LK_EINVAL, "%s: %s", call, m ? "not a model" : "the model is NULL");
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s", call, m ? "not a model" : "the model is NULL"), false;
 }
 
 lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs)
@@ -138,11 +136,8 @@ static lk_status rows_fit(lk_model *m, const lk_shape *row)
     for (int i = 0; i < m->inputs; i++)
         same = same && lki_shape_equal(&row[i], &m->input[i].row);
     if (same || m->form == LKI_OWN_MODEL) return LK_OK;
-    lk_shape *shape = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
-    if (!shape) return LK_ENOMEM;
-    lk_status status = lki_flow_shapes(m, row, shape, false);
-    lki_release(shape);
-    return status;
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    return shape ? lki_flow_shapes(m, row, shape, false) : LK_ENOMEM;
 }
 
 static lk_status input_fits(const lk_model *m, int i, const lk_tensor *x, lk_shape *row)
@@ -245,20 +240,15 @@ static lk_variables list(const char *call, const lk_model *m, wanted *first, wan
 {
     int count, taken = 0;
     if (!lki_is_model(call, m) || !lki_model_built(m)) return (lk_variables){0};
-    lki_weight  **weight = lki_model_weight_list(m, &count);
-    lk_variable **item = weight ? lki_alloc_array(count + 1, sizeof *item) : NULL;
-    lk_variables  out = {0};
-    if (item) {
-        for (int i = 0; i < count; i++)
-            if (first(weight[i]->variable)) item[taken++] = weight[i]->variable;
-        for (int i = 0; second && i < count; i++)
-            if (second(weight[i]->variable)) item[taken++] = weight[i]->variable;
-        if (calls && m->calls) item[taken++] = m->calls;
-        out = lk_variables_from(taken, item);
-    }
-    lki_release(weight);
-    lki_release(item);
-    return out;
+    lki_weight  **weight LKI_RELEASED = lki_model_weight_list(m, &count);
+    lk_variable **item LKI_RELEASED = weight ? lki_alloc_array(count + 1, sizeof *item) : NULL;
+    if (!item) return (lk_variables){0};
+    for (int i = 0; i < count; i++)
+        if (first(weight[i]->variable)) item[taken++] = weight[i]->variable;
+    for (int i = 0; second && i < count; i++)
+        if (second(weight[i]->variable)) item[taken++] = weight[i]->variable;
+    if (calls && m->calls) item[taken++] = m->calls;
+    return lk_variables_from(taken, item);
 }
 
 lk_variables lk_model_variables(lk_model *m) { return list("lk_model_variables", m, trainable, still, true); }
@@ -315,8 +305,7 @@ lk_layer *lk_model_layer_named(lk_model *m, const char *name)
     if (!lki_is_model("lk_model_layer_named", m)) return NULL;
     for (int i = 0; name && i < m->count; i++)
         if (!strcmp(m->layer[i]->name, name)) return m->layer[i];
-    lki_fail(LK_ENOTFOUND, "lk_model_layer_named: model \"%s\" has no layer \"%s\"", m->name, name ? name : "NULL");
-    return NULL;
+    return lki_fail(LK_ENOTFOUND, "lk_model_layer_named: model \"%s\" has no layer \"%s\"", m->name, name ? name : "NULL"), NULL;
 }
 
 lk_status lk_model_set_trainable(lk_model *m, int on)

@@ -14,26 +14,23 @@ static lk_model *model_of(const lk_layer *l) { return ((const model_layer *)l)->
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     lk_model *m = model_of(l);
-    lk_shape *shape = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
     int       count = 0;
     while (in[count].rank >= 0)
         count++;
-    lk_status status = !shape               ? LK_ENOMEM
-                       : count == m->inputs ? lki_flow_shapes(m, in, shape, false)
-                                            : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d",
-                                                       lki_layer_title(l), count, m->name, m->inputs);
-    if (status == LK_OK) *out = shape[m->output[0]];
-    lki_release(shape);
-    return status;
+    LKI_TRY(!shape               ? LK_ENOMEM
+            : count == m->inputs ? lki_flow_shapes(m, in, shape, false)
+                                 : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d",
+                                            lki_layer_title(l), count, m->name, m->inputs));
+    *out = shape[m->output[0]];
+    return LK_OK;
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     lk_model *m = model_of(l);
-    lk_shape *shape = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
-    lk_status status = shape ? lki_flow_shapes(m, in, shape, true) : LK_ENOMEM;
-    lki_release(shape);
-    if (status != LK_OK) return status;
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    LKI_TRY(shape ? lki_flow_shapes(m, in, shape, true) : LK_ENOMEM);
     for (int i = 0; i < m->inputs && m->form == LKI_SEQUENTIAL; i++)
         m->input[i].row = in[i];
     m->shaped = true;

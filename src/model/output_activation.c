@@ -147,17 +147,14 @@ static lk_status follow_all(lk_model *m, lk_shape *shape, value *v, value *out)
 static lk_status follow(lk_model *m, const value *in, value *out)
 {
     const size_t inputs = (size_t)m->inputs, uses = (size_t)m->uses;
-    lk_shape    *shape = lki_alloc_array(2 * inputs + uses, sizeof *shape); /* of the inputs, then of all values */
-    value       *v = lki_alloc_array(inputs + uses, sizeof *v);
-    lk_status    status = shape && v ? LK_OK : LK_ENOMEM;
-    for (size_t i = 0; i < inputs && status == LK_OK; i++) {
+    lk_shape    *shape LKI_RELEASED = lki_alloc_array(2 * inputs + uses, sizeof *shape); /* of the inputs, then of all values */
+    value       *v LKI_RELEASED = lki_alloc_array(inputs + uses, sizeof *v);
+    if (!shape || !v) return LK_ENOMEM;
+    for (size_t i = 0; i < inputs; i++) {
         v[i] = in[i];
         shape[i] = in[i].row;
     }
-    if (status == LK_OK) status = follow_all(m, shape, v, out);
-    lki_release(shape);
-    lki_release(v);
-    return status;
+    return follow_all(m, shape, v, out);
 }
 
 /* ---- of a model ---- */
@@ -175,10 +172,8 @@ lk_status lki_model_output_activation(lk_model *m, int output, lk_activation *ou
 {
     *out = LK_ACTIVATION_DEFAULT;
     if (m->form == LKI_OWN_MODEL || !m->shaped) return LK_OK;
-    value          *room = lki_alloc_array(m->inputs + m->outputs, sizeof *room);
-    const lk_status status = room ? follow_outputs(m, room, room + m->inputs, output, out) : LK_ENOMEM;
-    lki_release(room);
-    return status;
+    value *room LKI_RELEASED = lki_alloc_array(m->inputs + m->outputs, sizeof *room);
+    return room ? follow_outputs(m, room, room + m->inputs, output, out) : LK_ENOMEM;
 }
 
 lk_activation lk_model_output_activation(lk_model *m, int output)

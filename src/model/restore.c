@@ -100,29 +100,25 @@ static void restore_destroy(void *object)
 
 static lk_status read_graph(restoring *r)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     const int entry = lki_bundle_find(&r->bundle, LKI_OBJECT_GRAPH_KEY);
     if (entry < 0)
         return lki_fail(LK_EUNSUPPORTED,
                         "%s: has no object graph: it was written by name (TensorFlow 1), not by tf.train.Checkpoint",
                         r->bundle.path);
     LKI_TRY(lki_bundle_read_text(&r->bundle, entry, &bytes));
-    const lk_status status = lki_object_graph_parse(r->bundle.path, bytes.data, bytes.size, &r->saved);
-    lki_bytes_free(&bytes);
-    return status;
+    return lki_object_graph_parse(r->bundle.path, bytes.data, bytes.size, &r->saved);
 }
 
 static lk_status check_there(const char *call, const char *path)
 {
-    char     *index = lki_path_join(path, strlen(path), ".index");
-    lk_status status = index ? LK_OK : LK_ENOMEM;
-    if (index && access(index, F_OK) != 0)
-        status = lki_fail(LK_ENOTFOUND,
-                          "%s: there is no checkpoint \"%s\": %s is missing; give a path that lk_checkpoint_save() or "
-                          "lk_latest_checkpoint() returned",
-                          call, path, index);
-    lki_release(index);
-    return status;
+    char *index LKI_RELEASED = lki_path_join(path, strlen(path), ".index");
+    if (!index) return LK_ENOMEM;
+    if (access(index, F_OK) == 0) return LK_OK;
+    return lki_fail(LK_ENOTFOUND,
+                    "%s: there is no checkpoint \"%s\": %s is missing; give a path that lk_checkpoint_save() or "
+                    "lk_latest_checkpoint() returned",
+                    call, path, index);
 }
 
 static restoring *restore_open(const char *call, const char *path)
@@ -241,22 +237,18 @@ static lk_status check_fit(const restoring *r, const value *v)
 
 static lk_status check_bytes(const restoring *r, const value *v)
 {
-    lki_array a;
-    LKI_TRY(lki_bundle_read(&r->bundle, v->entry, &a));
-    lki_array_free(&a);
-    return LK_OK;
+    lki_array a LKI_FREED_BY(lki_array_free) = {0};
+    return lki_bundle_read(&r->bundle, v->entry, &a);
 }
 
 static lk_status put_sum(lk_variable *v, const lki_array *a)
 {
     LKI_NEAREST;
-    void *lanes = lki_zalloc(v->buffer->bytes + 1);
+    void *lanes LKI_RELEASED = lki_zalloc(v->buffer->bytes + 1);
     if (!lanes) return LK_ENOMEM;
     for (int64_t k = 0; k < lki_shape_size(&a->shape); k++)
         lki_element_set(v->dtype, lanes, k, lki_element_get(a->dtype, a->data, k));
-    const lk_status status = lki_variable_fill(v, lanes);
-    lki_release(lanes);
-    return status;
+    return lki_variable_fill(v, lanes);
 }
 
 static lk_status put(const value *v, const lki_array *a)
@@ -379,14 +371,12 @@ static lk_status lay_over_matched(restoring *r, const lki_trackables *t, const i
  * yet. */
 static lk_status lay_over(restoring *r, void *object, int root, bool begins)
 {
-    lki_trackables t;
+    lki_trackables t LKI_FREED_BY(lki_trackables_free) = {0};
     values         list = {0};
     LKI_TRY(lki_trackables_of(object, &t));
-    int            *to = match(r, &t, root);
+    int            *to LKI_RELEASED = match(r, &t, root);
     const lk_status status = to ? lay_over_matched(r, &t, to, &list, begins) : LK_ENOMEM;
     lki_release(list.item);
-    lki_release(to);
-    lki_trackables_free(&t);
     return status;
 }
 

@@ -75,7 +75,7 @@ static lk_status add_sum(const receiver *r, const char *key, const lk_variable *
     const lk_shape entry = lki_entry_shape(v);
     const int64_t  size = lki_shape_size(&entry);
     const void    *lanes = lki_variable_values(v);
-    float         *out = lanes ? lki_alloc_array(lki_max(1, size), sizeof *out) : NULL;
+    float         *out LKI_RELEASED = lanes ? lki_alloc_array(lki_max(1, size), sizeof *out) : NULL;
     if (!out) return lk_error_code();
     for (int64_t k = 0; k < size; k++) {
         double sum = 0;
@@ -83,9 +83,7 @@ static lk_status add_sum(const receiver *r, const char *key, const lk_variable *
             sum += lki_element_get(v->dtype, lanes, lane * size + k);
         out[k] = (float)sum;
     }
-    const lk_status status = r->value(r->to, key, LK_F32, &entry, out);
-    lki_release(out);
-    return status;
+    return r->value(r->to, key, LK_F32, &entry, out);
 }
 
 static lk_status add_node(const receiver *r, lki_trackables *t, int i)
@@ -98,28 +96,23 @@ static lk_status add_node(const receiver *r, lki_trackables *t, int i)
         LKI_TRY(r->value(r->to, lki_exact_key(i, exact), n->exact->dtype, &n->exact->shape, values));
     }
     if (!n->variable) return LK_OK;
-    lki_sink key = {0};
+    lki_sink key LKI_FREED_BY(lki_sink_free) = {0};
     lki_sink_bytes(&key, n->path, strlen(n->path));
     lki_sink_bytes(&key, LKI_VARIABLE_KEY, sizeof LKI_VARIABLE_KEY);
-    lk_status status = key.failed ? LK_ENOMEM : lki_object_graph_name(&t->graph, i, (char *)key.data, n->variable->name);
-    if (status == LK_OK)
-        status = n->lanes ? add_sum(r, (char *)key.data, n->variable) : add_value(r, (char *)key.data, n->variable);
-    lki_sink_free(&key);
-    return status;
+    LKI_TRY(key.failed ? LK_ENOMEM : lki_object_graph_name(&t->graph, i, (char *)key.data, n->variable->name));
+    return n->lanes ? add_sum(r, (char *)key.data, n->variable) : add_value(r, (char *)key.data, n->variable);
 }
 
 static lk_status add_graph(const receiver *r, lki_trackables *t)
 {
-    lki_sink message = {0};
+    lki_sink message LKI_FREED_BY(lki_sink_free) = {0};
     lki_object_graph_write(&t->graph, &message);
-    const lk_status status = message.failed ? LK_ENOMEM : r->text(r->to, LKI_OBJECT_GRAPH_KEY, message.data, message.size);
-    lki_sink_free(&message);
-    return status;
+    return message.failed ? LK_ENOMEM : r->text(r->to, LKI_OBJECT_GRAPH_KEY, message.data, message.size);
 }
 
 static lk_status walk(lk_checkpoint *c, const receiver *r)
 {
-    lki_trackables t;
+    lki_trackables t LKI_FREED_BY(lki_trackables_free) = {0};
     LKI_TRY(lki_trackables_of(c, &t));
     const lki_outside before = lki_step_outside();
     lk_status         status = LK_OK;
@@ -128,7 +121,6 @@ static lk_status walk(lk_checkpoint *c, const receiver *r)
     lki_step_back(&before);
     if (status == LK_OK) status = add_graph(r, &t);
     if (status == LK_OK) status = add_provenance(r, &t);
-    lki_trackables_free(&t);
     return status;
 }
 
@@ -244,14 +236,6 @@ lk_status lki_snapshot_put(lki_snapshot *s, const char *key, const void *bytes, 
     return text_to_memory(s, key, bytes, size);
 }
 
-size_t lki_snapshot_bytes(const lki_snapshot *s)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < s->count; i++)
-        bytes += s->entry[i].size;
-    return bytes;
-}
-
 void lki_snapshot_free(lki_snapshot *s)
 {
     if (!s) return;
@@ -282,28 +266,24 @@ lk_status lki_snapshot_write(const lki_snapshot *s, const char *prefix)
 
 static bool is_there(const char *prefix)
 {
-    char      *index = lki_path_join(prefix, strlen(prefix), ".index");
-    const bool there = index && access(index, F_OK) == 0;
-    lki_release(index);
-    return there;
+    char *index LKI_RELEASED = lki_path_join(prefix, strlen(prefix), ".index");
+    return index && access(index, F_OK) == 0;
 }
 
 static lk_status verify_graph(const lki_bundle *b)
 {
     const int        entry = lki_bundle_find(b, LKI_OBJECT_GRAPH_KEY);
-    lki_object_graph graph = {0};
-    lki_bytes        bytes;
+    lki_object_graph graph LKI_FREED_BY(lki_object_graph_free) = {0};
+    lki_bytes        bytes LKI_FREED_BY(lki_bytes_free) = {0};
     if (entry < 0) return LK_OK; /* written by name */
     LKI_TRY(lki_bundle_read_text(b, entry, &bytes));
-    lk_status status = lki_object_graph_parse(b->path, bytes.data, bytes.size, &graph);
-    for (int i = 0; i < graph.count && status == LK_OK; i++) {
+    LKI_TRY(lki_object_graph_parse(b->path, bytes.data, bytes.size, &graph));
+    for (int i = 0; i < graph.count; i++) {
         const char *key = graph.node[i].key;
         if (key && lki_bundle_find(b, key) < 0)
-            status = lki_fail(LK_EFORMAT, "%s: its object graph names \"%.200s\", which is not in it", b->path, key);
+            return lki_fail(LK_EFORMAT, "%s: its object graph names \"%.200s\", which is not in it", b->path, key);
     }
-    lki_object_graph_free(&graph);
-    lki_bytes_free(&bytes);
-    return status;
+    return LK_OK;
 }
 
 lk_status lki_checkpoint_verify(const char *prefix)
@@ -331,12 +311,11 @@ lk_status lki_checkpoint_extra(const char *prefix, const char *key, lki_bytes *o
 
 lk_status lki_checkpoint_provenance(const char *prefix, lki_provenance *out)
 {
-    lki_bytes bytes;
+    lki_bytes bytes LKI_FREED_BY(lki_bytes_free) = {0};
     char      text[128];
     *out = (lki_provenance){0};
     LKI_TRY(lki_checkpoint_extra(prefix, LKI_PROVENANCE_KEY, &bytes));
     snprintf(text, sizeof text, "%.*s", (int)(bytes.size < sizeof text ? bytes.size : sizeof text - 1), (const char *)bytes.data);
-    lki_bytes_free(&bytes);
     if (sscanf(text, "lanes %d device %7s precision %7s kernels %d", &out->lanes, out->device, out->precision, &out->kernels) == 4)
         return LK_OK;
     out->device[0] = out->precision[0] = 0;

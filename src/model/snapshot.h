@@ -29,8 +29,7 @@ lk_status lki_snapshot_put(lki_snapshot *s, const char *key, const void *bytes, 
  * and the reason. */
 lk_status lki_snapshot_write(const lki_snapshot *s, const char *prefix);
 
-size_t lki_snapshot_bytes(const lki_snapshot *s); /* of its values */
-void   lki_snapshot_free(lki_snapshot *s);        /* NULL is ignored */
+void lki_snapshot_free(lki_snapshot *s); /* NULL is ignored */
 
 /* The same files, written at once without the copy. */
 lk_status lki_checkpoint_stream(lk_checkpoint *c, const char *prefix);

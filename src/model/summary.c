@@ -151,8 +151,8 @@ lk_status lk_model_summary(lk_model *m)
     LKI_SCOPE_ERRORS;
     if (!lki_is_model("lk_model_summary", m)) return LK_EINVAL;
     lk_shape  input[LKI_MOST_INPUTS];
-    lk_shape *shape = lki_alloc_array(m->inputs + m->uses + 1, sizeof *shape);
-    row      *rows = lki_zalloc_array(m->count + 1, sizeof *rows);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses + 1, sizeof *shape);
+    row      *rows LKI_RELEASED = lki_zalloc_array(m->count + 1, sizeof *rows);
     int64_t   all = 0, trained = 0;
     for (int i = 0; i < m->inputs; i++)
         input[i] = m->input[i].row;
@@ -169,8 +169,5 @@ lk_status lk_model_summary(lk_model *m)
         print_total("Trainable params", trained);
         print_total("Non-trainable params", all - trained);
     }
-    lk_status status = shape && rows ? LK_OK : LK_ENOMEM;
-    lki_release(shape);
-    lki_release(rows);
-    return status;
+    return shape && rows ? LK_OK : LK_ENOMEM;
 }

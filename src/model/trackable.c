@@ -18,12 +18,11 @@ static int find(const lki_trackables *t, const lki_tracked *what)
 /* Append a node with this name to `parent` (-1: the root, which has no name). */
 static int add(lki_trackables *t, int parent, const char *name, lki_tracked what)
 {
-    lki_sink path = {0};
+    lki_sink path LKI_FREED_BY(lki_sink_free) = {0};
     if (parent >= 0) lki_sink_bytes(&path, t->node[parent].path, strlen(t->node[parent].path));
     if (parent >= 0) lki_object_graph_path_add(&path, name);
     char *text = path.failed ? NULL : lki_arena_alloc(&t->graph.text, path.size + 1);
     if (text && path.size) memcpy(text, path.data, path.size);
-    lki_sink_free(&path);
     if (!text || !lki_grow((void **)&t->node, &t->room, t->graph.count + 1, sizeof *t->node)) return -1;
     what.path = text;
     t->node[t->graph.count] = what;

@@ -8,7 +8,6 @@
 #include "core/shape.h"
 #include "core/thread.h"
 #include "op/op.h"
-#include "op/run.h"
 #include <math.h>
 #include <string.h>
 

@@ -98,9 +98,9 @@ static bool conv_operands(const char *call, const lk_conv_args *a)
     if (lki_bad(a->x) || lki_bad(a->kernel)) return false;
     if (a->x->shape.rank == 4 && a->kernel->shape.rank == 4) return true;
     char x[LKI_SHAPE_TEXT], k[LKI_SHAPE_TEXT];
-    lki_fail(LK_ESHAPE, "%s: x %s and kernel %s must have rank 4: [n, height, width, channels] and [height, width, in, out]", call,
-             lki_shape_text(&a->x->shape, x), lki_shape_text(&a->kernel->shape, k));
-    return false;
+    return lki_fail(LK_ESHAPE, "%s: x %s and kernel %s must have rank 4: [n, height, width, channels] and [height, width, in, out]",
+                    call, lki_shape_text(&a->x->shape, x), lki_shape_text(&a->kernel->shape, k)),
+           false;
 }
 
 static bool no_pointwise(const char *call, const lk_conv_args *a)

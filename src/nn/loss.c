@@ -8,7 +8,6 @@
 #include "core/log.h"
 #include "core/rounding.h"
 #include "op/gradient.h"
-#include "op/infer.h"
 #include "op/origin.h"
 #include "op/replica.h"
 #include <lockstep/grad.h>

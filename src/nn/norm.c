@@ -11,7 +11,6 @@
  *
  * Batch normalisation itself has separate ops (ops.inc, batch_...), which do the same in two passes over the rows in each
  * direction: sums of x, x * x and 1 together, batch_moments as `combined`, then everything else. */
-#include "core/dtype.h"
 #include "core/rounding.h"
 #include "nn/loss.h"
 #include "op/gradient.h"
@@ -238,10 +237,9 @@ lk_tensor *lk_nn_group_norm_kw(lk_norm_args a)
     if (!a.x) lki_fail(LK_EINVAL, "lk_nn_group_norm: x is missing");
     if (lki_bad(a.x)) return &lki_poison;
     int64_t channels = a.x->shape.rank > 1 ? a.x->shape.dim[a.x->shape.rank - 1] : 0;
-    if (a.groups < 1 || channels % a.groups || !channels) {
-        lki_fail(LK_EINVAL, "lk_nn_group_norm: %lld channels do not divide into %d groups", (long long)channels, a.groups);
-        return &lki_poison;
-    }
+    if (a.groups < 1 || channels % a.groups || !channels)
+        return lki_fail(LK_EINVAL, "lk_nn_group_norm: %lld channels do not divide into %d groups", (long long)channels, a.groups),
+               &lki_poison;
     lk_shape   shape = a.x->shape;
     int64_t    cells = lki_shape_size_from(&shape, 1) / channels;
     lk_tensor *x = lk_reshape(a.x, LK_SHAPE(shape.dim[0], cells, a.groups, channels / a.groups));

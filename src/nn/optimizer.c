@@ -20,7 +20,6 @@
 #include "op/gradient.h"
 #include "op/op.h"
 #include "op/record.h"
-#include <float.h>
 #include <lockstep/ops.h>
 #include <math.h>
 #include <stdio.h>
@@ -93,8 +92,7 @@ static void destroy(void *object)
 
 static bool refuse(const char *who, const char *what, double value, const char *right)
 {
-    lki_fail(LK_EINVAL, "%s: %s is %g: must be %s", who, what, value, right);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s is %g: must be %s", who, what, value, right), false;
 }
 
 /* A share is at least 0 and below 1; a small number at least 0. */
@@ -118,11 +116,10 @@ static bool common_is_valid(const char *who, const lki_optimizer_common *c)
 {
     const int    clips = (c->clipnorm != 0) + (c->global_clipnorm != 0) + (c->clipvalue != 0);
     const double rate = lki_number(c->learning_rate);
-    if (clips > 1) {
-        lki_fail(LK_EINVAL, "%s: clipnorm %g, global_clipnorm %g, clipvalue %g: at most one of them may be given", who, c->clipnorm,
-                 c->global_clipnorm, c->clipvalue);
-        return false;
-    }
+    if (clips > 1)
+        return lki_fail(LK_EINVAL, "%s: clipnorm %g, global_clipnorm %g, clipvalue %g: at most one of them may be given", who,
+                        c->clipnorm, c->global_clipnorm, c->clipvalue),
+               false;
     if (!(rate >= 0) || isinf(rate)) return refuse(who, "learning_rate", rate, "a number of at least 0");
     if (!is_small(who, "weight_decay", c->weight_decay)) return false;
     if (!(c->clipnorm >= 0)) return refuse(who, "clipnorm", c->clipnorm, "at least 0");
@@ -132,10 +129,8 @@ static bool common_is_valid(const char *who, const lki_optimizer_common *c)
         return refuse(who, "ema_momentum", lki_number(c->ema_momentum), "from 0 to 1");
     if (c->ema_overwrite_frequency < 0) return refuse(who, "ema_overwrite_frequency", c->ema_overwrite_frequency, "at least 1");
     if (!is_count(who, "gradient_accumulation_steps", c->gradient_accumulation_steps)) return false;
-    if (c->schedule && !lki_is_kind(c->schedule, LKI_KIND_SCHEDULE)) {
-        lki_fail(LK_EINVAL, "%s: schedule is not a schedule", who);
-        return false;
-    }
+    if (c->schedule && !lki_is_kind(c->schedule, LKI_KIND_SCHEDULE))
+        return lki_fail(LK_EINVAL, "%s: schedule is not a schedule", who), false;
     if (c->schedule && lki_number_given(c->learning_rate))
         return refuse(who, "learning_rate", rate, "left out when a schedule is given");
     return true;
@@ -224,14 +219,8 @@ lk_optimizer *lk_sgd_kw(lk_sgd_args a)
 static lk_optimizer *adam_like(const lki_algorithm *kind, lki_optimizer_id id, const lk_adam_args *a, double beta_2)
 {
     const bool amsgrad = a->amsgrad == LK_ON, has = kind == &ADAM || kind == &ADAMW;
-    if (amsgrad && !has) {
-        lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name);
-        return NULL;
-    }
-    if (kind == &LION && lki_number_given(a->epsilon)) {
-        lki_fail(LK_EINVAL, "lion: epsilon is given, but it has none");
-        return NULL;
-    }
+    if (amsgrad && !has) return lki_fail(LK_EINVAL, "%s: amsgrad is on: only adam and adamw have it", kind->name), NULL;
+    if (kind == &LION && lki_number_given(a->epsilon)) return lki_fail(LK_EINVAL, "lion: epsilon is given, but it has none"), NULL;
     if (!is_share(kind->name, "beta_1", a->beta_1) || !is_share(kind->name, "beta_2", a->beta_2) ||
         !is_small(kind->name, "epsilon", a->epsilon))
         return NULL;
@@ -285,11 +274,10 @@ lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
     const double power = lki_number_or(a.learning_rate_power, -0.5), initial = lki_number_or(a.initial_accumulator_value, 0.1);
     if (!(power <= 0)) return refuse("ftrl", "learning_rate_power", power, "at most 0"), NULL;
     if (!(initial >= 0)) return refuse("ftrl", "initial_accumulator_value", initial, "at least 0"), NULL;
-    if (!(a.l1_regularization_strength >= 0 && a.l2_regularization_strength >= 0 && a.l2_shrinkage_regularization_strength >= 0)) {
-        lki_fail(LK_EINVAL, "ftrl: regularisation strengths %g, %g, %g: must be at least 0", a.l1_regularization_strength,
-                 a.l2_regularization_strength, a.l2_shrinkage_regularization_strength);
-        return NULL;
-    }
+    if (!(a.l1_regularization_strength >= 0 && a.l2_regularization_strength >= 0 && a.l2_shrinkage_regularization_strength >= 0))
+        return lki_fail(LK_EINVAL, "ftrl: regularisation strengths %g, %g, %g: must be at least 0", a.l1_regularization_strength,
+                        a.l2_regularization_strength, a.l2_shrinkage_regularization_strength),
+               NULL;
     lk_optimizer *o = WITH(optimizer_new(&FTRL, COMMON(a), 3), 0, power, a.l1_regularization_strength, a.l2_regularization_strength,
                            a.l2_shrinkage_regularization_strength, a.beta);
     if (o) o->initial = initial;
@@ -301,16 +289,11 @@ lk_optimizer *lk_ftrl_kw(lk_ftrl_args a)
 /* "adam/dense_kernel_momentum" for the variable "dense/kernel". */
 static lk_variable *slot_new(lk_optimizer *o, const lk_variable *v, const char *what, double fill)
 {
-    const size_t size = strlen(o->name) + strlen(v->name) + strlen(what) + 3;
-    char        *text = lki_alloc(size);
+    char *text LKI_RELEASED = lki_text_new("%s/%s_%s", o->name, v->name, what);
     if (!text) return NULL;
-    const int prefix = snprintf(text, size, "%s/", o->name);
-    snprintf(text + prefix, size - (size_t)prefix, "%s_%s", v->name, what);
-    for (char *c = text + prefix; *c; c++)
+    for (char *c = text + strlen(o->name) + 1; *c; c++)
         if (*c == '/') *c = '_';
-    lk_variable *made = lki_variable_new(text, &v->shape, v->dtype, fill, false);
-    lki_release(text);
-    return keep_state(o, made);
+    return keep_state(o, lki_variable_new(text, &v->shape, v->dtype, fill, false));
 }
 
 static bool slots_new(lk_optimizer *o, lk_variable ***list, const char *what)
@@ -551,24 +534,19 @@ static void warn_missing(lk_optimizer *o, lk_tuple gradients, lk_variables varia
 static lk_status apply_here(lk_optimizer *o, lk_tuple gradients, lk_variables variables)
 {
     LKI_TRY(lk_optimizer_build(o, variables));
-    lki_gradient *g = lki_zalloc_array(variables.count + 1, sizeof *g);
+    lki_gradient *g LKI_RELEASED = lki_zalloc_array(variables.count + 1, sizeof *g);
     if (!g) return LK_ENOMEM;
-    lk_status status = LK_OK;
-    int       n = 0;
-    for (int i = 0; i < variables.count && status == LK_OK; i++) {
+    int n = 0;
+    for (int i = 0; i < variables.count; i++) {
         if (!gradients.item[i]) continue;
         g[n] = (lki_gradient){.value = lki_plain(gradients.item[i]), .index = index_of(o, variables.item[i], i)};
         if (g[n++].index < 0)
-            status = lki_fail(LK_EINVAL, "%s: variable %s did not exist at the first apply: make another optimiser for it", o->name,
-                              variables.item[i]->name);
+            return lki_fail(LK_EINVAL, "%s: variable %s did not exist at the first apply: make another optimiser for it", o->name,
+                            variables.item[i]->name);
     }
-    if (status == LK_OK && !n) status = lki_fail(LK_EINVAL, "%s: no gradients for any variable", o->name);
-    if (status == LK_OK) {
-        warn_missing(o, gradients, variables);
-        status = step(o, n, g);
-    }
-    lki_release(g);
-    return status;
+    if (!n) return lki_fail(LK_EINVAL, "%s: no gradients for any variable", o->name);
+    warn_missing(o, gradients, variables);
+    return step(o, n, g);
 }
 
 /* ---- together with the other replicas ---- */
@@ -620,7 +598,7 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
     const applying *mine = first;
     const int       n = mine->variables.count;
     LKI_TRY(check_alike(count, everyones));
-    lk_tensor **total = lki_zalloc_array(n + count + 1, sizeof *total), **item = total + n;
+    lk_tensor **total LKI_RELEASED = lki_zalloc_array(n + count + 1, sizeof *total), **item = total + n;
     if (!total) return LK_ENOMEM;
     lk_status status = LK_OK;
     for (int i = n - 1; i >= 0 && status == LK_OK; i--) { /* last layers first: their gradients were ready first */
@@ -632,7 +610,6 @@ static lk_status apply_together(lk_strategy *s, int count, void *const *everyone
         if (lki_bad(total[i])) status = lki_poisoned_status("lk_optimizer_apply");
     }
     if (status == LK_OK) status = apply_here(mine->optimizer, (lk_tuple){n, total}, mine->variables);
-    lki_release(total);
     return status;
 }
 
@@ -686,20 +663,15 @@ lk_status lk_optimizer_apply_combined_gradients(lk_optimizer *o, lk_tuple gradie
 static lk_status apply_grads(lk_optimizer *o, lk_grads *grads, bool combined)
 {
     const int     n = grads ? lk_grads_count(grads) : 0;
-    lk_tensor   **g = lki_zalloc_array(n + 1, sizeof *g);
-    lk_variable **v = lki_zalloc_array(n + 1, sizeof *v);
-    lk_status     status = LK_ENOMEM;
-    if (g && v) {
-        for (int i = 0; i < n; i++) {
-            g[i] = lk_grads_item(grads, i);
-            v[i] = lk_grads_variable(grads, i);
-        }
-        status = grads ? apply(o, (lk_tuple){n, g}, (lk_variables){n, v}, combined)
-                       : lki_fail(LK_EINVAL, "optimizer_apply: no gradients: lk_tape_gradient() failed");
+    lk_tensor   **g LKI_RELEASED = lki_zalloc_array(n + 1, sizeof *g);
+    lk_variable **v LKI_RELEASED = lki_zalloc_array(n + 1, sizeof *v);
+    if (!g || !v) return LK_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        g[i] = lk_grads_item(grads, i);
+        v[i] = lk_grads_variable(grads, i);
     }
-    lki_release(g);
-    lki_release(v);
-    return status;
+    return grads ? apply(o, (lk_tuple){n, g}, (lk_variables){n, v}, combined)
+                 : lki_fail(LK_EINVAL, "optimizer_apply: no gradients: lk_tape_gradient() failed");
 }
 
 lk_status lk_optimizer_apply(lk_optimizer *o, lk_grads *grads) { return apply_grads(o, grads, false); }

@@ -156,11 +156,10 @@ static void *make_piecewise(const void *args)
 {
     const lki_piecewise_args *a = args;
     const int64_t             boundaries = a->boundaries ? lk_size(a->boundaries) : 0, values = a->values ? lk_size(a->values) : 0;
-    if (boundaries > INT32_MAX || values != boundaries + 1) {
-        lki_fail(LK_EINVAL, "piecewise_constant_decay: %lld values for %lld boundaries: must be one more", (long long)values,
-                 (long long)boundaries);
-        return NULL;
-    }
+    if (boundaries > INT32_MAX || values != boundaries + 1)
+        return lki_fail(LK_EINVAL, "piecewise_constant_decay: %lld values for %lld boundaries: must be one more", (long long)values,
+                        (long long)boundaries),
+               NULL;
     return lk_piecewise_constant_decay((int)boundaries, lk_data(a->boundaries), lk_data(a->values));
 }
 

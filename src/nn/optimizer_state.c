@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "nn/optimizer.h"
 #include "op/record.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,8 +25,7 @@ static double value_of(const lk_variable *v)
 lk_tensor *lk_optimizer_iteration(lk_optimizer *o)
 {
     if (lki_is_kind(o, LKI_KIND_OPTIMIZER)) return lk_read(o->iteration);
-    lki_fail(LK_EINVAL, "lk_optimizer_iteration: not an optimiser");
-    return &lki_poison;
+    return lki_fail(LK_EINVAL, "lk_optimizer_iteration: not an optimiser"), &lki_poison;
 }
 
 int64_t lk_optimizer_iterations(const lk_optimizer *o)

@@ -11,7 +11,6 @@
 #include "core/memory.h"
 #include "nn/initializer.h"
 #include "op/op.h"
-#include "op/run.h"
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ static void orthonormalize(int64_t count, int64_t length, double *v)
 static lk_status make_small(int64_t rows, int64_t columns, double gain, float *values)
 {
     const int64_t count = lki_min(rows, columns), length = lki_max(rows, columns);
-    double       *v = lki_alloc_array(lki_max(1, lki_size_mul(count, length)), sizeof *v);
+    double       *v LKI_RELEASED = lki_alloc_array(lki_max(1, lki_size_mul(count, length)), sizeof *v);
     if (!v) return LK_ENOMEM;
     for (int64_t i = 0; i < count * length; i++)
         v[i] = values[i];
@@ -63,7 +62,6 @@ static lk_status make_small(int64_t rows, int64_t columns, double gain, float *v
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             values[i * columns + j] = (float)(gain * (rows < columns ? v[i * length + j] : v[j * length + i]));
-    lki_release(v);
     return LK_OK;
 }
 

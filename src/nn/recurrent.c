@@ -194,14 +194,13 @@ static lk_tensor *recur(const form *f, const lk_rnn_args *a, lk_tensor *input_bi
     if (!operands_fit(f->call, a, f->gates) || !options_fit(f->call, a)) return &lki_poison;
     const bool  back = a->go_backwards == LK_ON;
     int64_t     steps = a->x->shape.dim[1];
-    lk_tensor **outputs = lki_alloc_array(steps, sizeof *outputs);
+    lk_tensor **outputs LKI_RELEASED = lki_alloc_array(steps, sizeof *outputs);
     if (!outputs) return &lki_poison;
     run        r = {.form = f, .a = a, .units = a->recurrent->shape.dim[0]};
     lk_tuple   gates = lk_unstack(gates_of_inputs(&r, back ? lk_reverse(a->x, LK_AXES(1)) : a->x, input_bias), 1);
     lk_tensor *mask = a->mask && back ? lk_reverse(a->mask, LK_AXES(1)) : a->mask;
     lk_tensor *y = gates.count == steps ? run_cells(&r, gates, mask, outputs) : &lki_poison;
     if (!lki_bad(y) && a->return_sequences == LK_ON) y = lk_stack((lk_tuple){(int)steps, outputs}, 1);
-    lki_release(outputs);
     return y;
 }
 
@@ -214,10 +213,8 @@ lk_tensor *lk_nn_gru_kw(lk_rnn_args a)
     lk_tensor *input_bias = a.bias;
     if (a.bias && a.reset_after != LK_OFF) {
         if (lki_bad(a.bias)) return &lki_poison;
-        if (a.bias->shape.rank != 2 || a.bias->shape.dim[0] != 2) {
-            lki_fail(LK_ESHAPE, "lk_nn_gru: with reset_after the bias is [2, 3*units]");
-            return &lki_poison;
-        }
+        if (a.bias->shape.rank != 2 || a.bias->shape.dim[0] != 2)
+            return lki_fail(LK_ESHAPE, "lk_nn_gru: with reset_after the bias is [2, 3*units]"), &lki_poison;
         input_bias = lk_squeeze(lk_slice(a.bias, LK_AXES(0, 0), LK_AXES(1, a.bias->shape.dim[1])), LK_AXES(0));
     }
     return recur(&GRU, &a, input_bias);

@@ -89,10 +89,7 @@ lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
 {
     const double t_mul = lki_number_or(a.t_mul, 2), m_mul = lki_number_or(a.m_mul, 1);
     if (!check("cosine_decay_restarts", &a, ALPHA | RESTARTS)) return NULL;
-    if (!(t_mul > 0)) {
-        lki_fail(LK_EINVAL, "cosine_decay_restarts: t_mul is %g: must be above 0", t_mul);
-        return NULL;
-    }
+    if (!(t_mul > 0)) return lki_fail(LK_EINVAL, "cosine_decay_restarts: t_mul is %g: must be above 0", t_mul), NULL;
     return NEW(LKI_SCHEDULE_COSINE_RESTARTS, a.initial_learning_rate, a.decay_steps, a.alpha, t_mul, m_mul);
 }
 
@@ -111,20 +108,14 @@ static lk_schedule *piecewise_new(int count, const double *p)
 lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, const double *values)
 {
     double p[20];
-    if (!boundaries || !values) {
-        lki_fail(LK_EINVAL, "piecewise_constant_decay: %s is NULL", boundaries ? "values" : "boundaries");
-        return NULL;
-    }
-    if (count < 1 || count > 9) {
-        lki_fail(LK_EINVAL, "piecewise_constant_decay: %d boundaries: must be 1 to 9", count);
-        return NULL;
-    }
+    if (!boundaries || !values)
+        return lki_fail(LK_EINVAL, "piecewise_constant_decay: %s is NULL", boundaries ? "values" : "boundaries"), NULL;
+    if (count < 1 || count > 9) return lki_fail(LK_EINVAL, "piecewise_constant_decay: %d boundaries: must be 1 to 9", count), NULL;
     for (int i = 0; i < count; i++) {
-        if (i && boundaries[i] <= boundaries[i - 1]) {
-            lki_fail(LK_EINVAL, "piecewise_constant_decay: boundary %d is %g after %g: must ascend", i, boundaries[i],
-                     boundaries[i - 1]);
-            return NULL;
-        }
+        if (i && boundaries[i] <= boundaries[i - 1])
+            return lki_fail(LK_EINVAL, "piecewise_constant_decay: boundary %d is %g after %g: must ascend", i, boundaries[i],
+                            boundaries[i - 1]),
+                   NULL;
         p[i] = boundaries[i];
     }
     for (int i = 0; i <= count; i++)

@@ -91,8 +91,7 @@ lk_tensor *lki_refuse(lk_status code, const char *format, ...)
     va_start(list, format);
     lki_text_vprint(text, sizeof text, 0, format, list);
     va_end(list);
-    lki_fail(code, "%s", text);
-    return &lki_poison;
+    return lki_fail(code, "%s", text), &lki_poison;
 }
 
 bool lki_usable(const char *call, const char *name, const lk_tensor *t)
@@ -185,13 +184,12 @@ static bool wants_widening(lki_op op, int nsrc, lk_tensor *const *src)
 static lk_tensor *apply_widened(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
 {
     lk_dtype    narrow = src[0]->dtype;
-    lk_tensor **wide = lki_alloc_array(nsrc, sizeof *wide);
+    lk_tensor **wide LKI_RELEASED = lki_alloc_array(nsrc, sizeof *wide);
     if (!wide) return poison_all(op, dst);
     for (int i = 0; i < nsrc; i++)
         wide[i] = src[i]->dtype == narrow ? lk_cast(src[i], LK_F32) : src[i];
     lk_tensor *out[LKI_MAX_DST] = {0};
     lki_apply(op, attr, nsrc, wide, out);
-    lki_release(wide);
     for (int i = 0; i < lki_op_line(op)->ndst; i++) {
         if (!lki_bad(out[i]) && out[i]->dtype == LK_F32) out[i] = lk_cast(out[i], narrow);
         if (dst) dst[i] = out[i];
@@ -209,13 +207,11 @@ static bool any_mirrored(int nsrc, lk_tensor *const *src)
 
 static lk_tensor *apply_plain(lki_op op, const lki_attr *attr, int nsrc, lk_tensor *const *src, lk_tensor **dst)
 {
-    lk_tensor **plain = lki_alloc_array(nsrc, sizeof *plain);
+    lk_tensor **plain LKI_RELEASED = lki_alloc_array(nsrc, sizeof *plain);
     if (!plain) return poison_all(op, dst);
     for (int i = 0; i < nsrc; i++)
         plain[i] = lki_plain(src[i]);
-    lk_tensor *out = lki_apply(op, attr, nsrc, plain, dst);
-    lki_release(plain);
-    return out;
+    return lki_apply(op, attr, nsrc, plain, dst);
 }
 
 /* ---- to tensors ---- */

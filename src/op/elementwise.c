@@ -1,7 +1,5 @@
 /* Element-wise functions: the primitive ones by their line in ops.inc, the others composed of those. */
-#include "core/dtype.h"
 #include "op/gradient.h"
-#include "op/infer.h"
 #include <lockstep/grad.h>
 #include <lockstep/ops.h>
 
@@ -59,19 +57,14 @@ lk_tensor *lk_squared_difference(lk_tensor *a, lk_tensor *b) { return lk_square(
 
 lk_tensor *lk_clip(lk_tensor *x, double low, double high)
 {
-    if (!(low <= high)) {
-        lki_fail(LK_EINVAL, "lk_clip: low %g must not be above high %g", low, high);
-        return &lki_poison;
-    }
+    if (!(low <= high)) return lki_fail(LK_EINVAL, "lk_clip: low %g must not be above high %g", low, high), &lki_poison;
     return lki_apply1(LKI_OP_clip, &(lki_attr){.num = {low, high}}, x);
 }
 
 lk_tensor *lk_cast(lk_tensor *x, lk_dtype to)
 {
-    if (!lki_bad(x) && (unsigned)to >= LK_DTYPE_COUNT) {
-        lki_fail(LK_EDTYPE, "lk_cast: %d is not an element type", (int)to);
-        return &lki_poison;
-    }
+    if (!lki_bad(x) && (unsigned)to >= LK_DTYPE_COUNT)
+        return lki_fail(LK_EDTYPE, "lk_cast: %d is not an element type", (int)to), &lki_poison;
     if (!lki_bad(x) && x->dtype == to) return lk_identity(x);
     return lki_apply1(LKI_OP_cast, &(lki_attr){.dtype = to}, x);
 }
@@ -80,10 +73,7 @@ lk_tensor *lk_where(lk_tensor *condition, lk_tensor *a, lk_tensor *b) { return l
 
 lk_tensor *lk_add_n(lk_tuple terms)
 {
-    if (terms.count < 1) {
-        lki_fail(LK_EINVAL, "lk_add_n: there is nothing to add");
-        return &lki_poison;
-    }
+    if (terms.count < 1) return lki_fail(LK_EINVAL, "lk_add_n: there is nothing to add"), &lki_poison;
     lk_tensor *sum = lki_usable("lk_add_n", "the first term", terms.item[0]) ? terms.item[0] : &lki_poison;
     for (int i = 1; i < terms.count; i++)
         sum = lk_add(sum, terms.item[i]);

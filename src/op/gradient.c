@@ -5,7 +5,6 @@
  * computed only if that gradient is requested. */
 #include "op/gradient.h"
 #include "core/dtype.h"
-#include "op/infer.h"
 #include "op/origin.h"
 #include "op/pooled.h"
 #include "op/product.h"

@@ -88,9 +88,9 @@ lk_tensor *lk_broadcast_to(lk_tensor *x, lk_shape shape) { return lki_apply1(LKI
 static bool per_axis(const char *call, const lk_tensor *x, const lki_axes *list, const char *name)
 {
     if (list->count == x->shape.rank) return true;
-    lki_fail(LK_EINVAL, "%s: %s has %d value%s for a tensor of rank %d", call, name, list->count, list->count == 1 ? "" : "s",
-             x->shape.rank);
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s has %d value%s for a tensor of rank %d", call, name, list->count,
+                    list->count == 1 ? "" : "s", x->shape.rank),
+           false;
 }
 
 lk_tensor *(lk_slice)(lk_tensor *x, lk_axes begin, lk_axes size)
@@ -196,9 +196,9 @@ static bool splits(const lk_tensor *x, const lki_axes *sizes, int axis, int at)
     const lk_shape parts = {.rank = sizes->count > 0 ? sizes->count : 0,
                             .dim = {sizes->value[0], sizes->value[1], sizes->value[2], sizes->value[3], sizes->value[4],
                                     sizes->value[5], sizes->value[6], sizes->value[7]}};
-    lki_fail(LK_EINVAL, "lk_split: axis %d of %s in parts of %s: they must be 0 or more and add up to its size", axis,
-             lki_shape_text(&x->shape, text), lki_shape_text(&parts, list));
-    return false;
+    return lki_fail(LK_EINVAL, "lk_split: axis %d of %s in parts of %s: they must be 0 or more and add up to its size", axis,
+                    lki_shape_text(&x->shape, text), lki_shape_text(&parts, list)),
+           false;
 }
 
 lk_tuple(lk_split)(lk_tensor *x, lk_axes list, int axis)
@@ -233,13 +233,11 @@ lk_tensor *lk_concat(lk_tuple parts, int axis)
 lk_tensor *lk_stack(lk_tuple parts, int axis)
 {
     if (parts.count < 1) return lki_refuse(LK_EINVAL, "lk_stack: there is nothing to join");
-    lk_tensor **wide = lki_alloc_array(parts.count, sizeof *wide);
+    lk_tensor **wide LKI_RELEASED = lki_alloc_array(parts.count, sizeof *wide);
     if (!wide) return &lki_poison;
     for (int i = 0; i < parts.count; i++)
         wide[i] = lk_expand_dims(parts.item[i], axis);
-    lk_tensor *y = lk_concat((lk_tuple){parts.count, wide}, axis);
-    lki_release(wide);
-    return y;
+    return lk_concat((lk_tuple){parts.count, wide}, axis);
 }
 
 static lk_tensor *part_of(lk_tensor *x, int axis, int64_t from, int64_t count)
@@ -261,7 +259,7 @@ lk_tuple lk_unstack(lk_tensor *x, int axis)
         return lki_tuple_new(0, NULL);
     }
     int64_t     n = x->shape.dim[at];
-    lk_tensor **entry = lki_alloc_array(n + 1, sizeof *entry);
+    lk_tensor **entry LKI_RELEASED = lki_alloc_array(n + 1, sizeof *entry);
     if (!entry) return lki_tuple_new(0, NULL);
     for (int64_t i = 0; i < n; i += LKI_MAX_DST) {
         int64_t    count = lki_min(LKI_MAX_DST, n - i);
@@ -270,9 +268,7 @@ lk_tuple lk_unstack(lk_tensor *x, int axis)
             entry[i + j] = &lki_poison;
         lki_apply(LKI_OP_unstack, &(lki_attr){.scan = {.axis = at}}, 1, &part, entry + i);
     }
-    lk_tuple out = lki_tuple_new((int)n, entry);
-    lki_release(entry);
-    return out;
+    return lki_tuple_new((int)n, entry);
 }
 
 lk_tensor *(lk_tile)(lk_tensor *x, lk_axes list)
@@ -290,12 +286,11 @@ lk_tensor *(lk_tile)(lk_tensor *x, lk_axes list)
             x = lk_zeros(s, x->dtype);
             continue;
         }
-        lk_tensor **copies = lki_alloc_array(times, sizeof *copies);
+        lk_tensor **copies LKI_RELEASED = lki_alloc_array(times, sizeof *copies);
         if (!copies) return &lki_poison;
         for (int64_t i = 0; i < times; i++)
             copies[i] = x;
         x = lk_concat((lk_tuple){(int)times, copies}, axis);
-        lki_release(copies);
         if (lki_bad(x)) return x;
     }
     return x;

@@ -37,10 +37,8 @@ static bool pair_of(const char *call, const char *name, lk_axes list, const int6
     const lki_axes given = lki_axes_of(list);
     for (int i = 0; i < 2; i++) {
         out[i] = given.count == 0 ? otherwise[i] : given.value[given.count == 1 ? 0 : i];
-        if (out[i] < 1 || out[i] > INT32_MAX || given.count > 2 || given.count < 0) {
-            lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more, at most %d", call, name, INT32_MAX);
-            return false;
-        }
+        if (out[i] < 1 || out[i] > INT32_MAX || given.count > 2 || given.count < 0)
+            return lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more, at most %d", call, name, INT32_MAX), false;
     }
     return true;
 }

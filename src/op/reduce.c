@@ -2,7 +2,6 @@
  *
  * Order of a sum: groups of neighbouring reduced axes from the last to the first, each a primitive reduce_sum. If the rows of the
  * batch and all axes after them are summed, each row is summed first; then rows are added lane by lane and up the tree. */
-#include "core/memory.h"
 #include "core/rounding.h"
 #include "op/gradient.h"
 #include "op/infer.h"
@@ -23,10 +22,7 @@ static bool reduced_axes(const char *call, const lk_tensor *x, lk_axes list, uns
                      x->shape.rank, -x->shape.rank, x->shape.rank - 1);
             return false;
         }
-        if (*mask >> axis & 1) {
-            lki_fail(LK_EINVAL, "%s: axis %d is named twice", call, axis);
-            return false;
-        }
+        if (*mask >> axis & 1) return lki_fail(LK_EINVAL, "%s: axis %d is named twice", call, axis), false;
         *mask |= 1u << axis;
     }
     return true;

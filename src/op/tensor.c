@@ -13,7 +13,6 @@
 #include <lockstep/strategy.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 lk_tensor lki_poison = {.object = {.kind = LKI_KIND_TENSOR, .refs = 1}, .shape = {0}};
@@ -289,10 +288,8 @@ lk_status lki_settle(const lk_tensor *t)
 static lk_tensor *new_checked(const char *call, const lk_shape *shape, lk_dtype dtype)
 {
     char text[LKI_SHAPE_TEXT];
-    if ((unsigned)dtype >= LK_DTYPE_COUNT) {
-        lki_fail(LK_EDTYPE, "%s: %d is not an element type", call, (int)dtype);
-        return &lki_poison;
-    }
+    if ((unsigned)dtype >= LK_DTYPE_COUNT)
+        return lki_fail(LK_EDTYPE, "%s: %d is not an element type", call, (int)dtype), &lki_poison;
     if (!lki_shape_valid(shape)) {
         lki_fail(LK_ESHAPE, "%s: %s is not a shape; sizes are 0 or more, at most %d of them, and their product must be countable",
                  call, lki_shape_text(shape, text), LK_MAX_RANK);
@@ -308,10 +305,8 @@ lk_tensor *lk_tensor_of_values(lk_shape shape, int count, const double *one_base
     if (lki_bad(t)) return t;
     int64_t size = lki_shape_size(&shape);
     if (!lki_list_given("lk_tensor_of", count, one_based)) return &lki_poison;
-    if (count > size || (count == 0 && size > 0)) {
-        lki_fail(LK_ESHAPE, "lk_tensor_of: %d values for %lld elements", count, (long long)size);
-        return &lki_poison;
-    }
+    if (count > size || (count == 0 && size > 0))
+        return lki_fail(LK_ESHAPE, "lk_tensor_of: %d values for %lld elements", count, (long long)size), &lki_poison;
     for (int64_t i = 0; i < size; i++)
         ((float *)t->data)[i] = (float)one_based[1 + lki_min(i, count - 1)];
     return t;
@@ -322,10 +317,7 @@ lk_tensor *lk_tensor_from(lk_shape shape, lk_dtype dtype, const void *data)
     lk_tensor *t = new_checked("lk_tensor_from", &shape, dtype);
     if (lki_bad(t)) return t;
     size_t bytes = lki_bytes_of(lki_shape_size(&shape), lk_dtype_bytes(dtype));
-    if (bytes && !data) {
-        lki_fail(LK_EINVAL, "lk_tensor_from: data is NULL");
-        return &lki_poison;
-    }
+    if (bytes && !data) return lki_fail(LK_EINVAL, "lk_tensor_from: data is NULL"), &lki_poison;
     if (bytes) memcpy(t->data, data, bytes);
     return t;
 }
@@ -345,10 +337,8 @@ lk_tensor *lk_tensor_from_strided(lk_shape shape, lk_dtype dtype, const void *da
 {
     lk_tensor *t = new_checked("lk_tensor_from_strided", &shape, dtype);
     if (lki_bad(t)) return t;
-    if (lki_shape_size(&shape) && (!data || (shape.rank && !strides))) {
-        lki_fail(LK_EINVAL, "lk_tensor_from_strided: %s is NULL", data ? "strides" : "data");
-        return &lki_poison;
-    }
+    if (lki_shape_size(&shape) && (!data || (shape.rank && !strides)))
+        return lki_fail(LK_EINVAL, "lk_tensor_from_strided: %s is NULL", data ? "strides" : "data"), &lki_poison;
     char *dst = t->data;
     if (lki_shape_size(&shape)) copy_strided(&shape, 0, lk_dtype_bytes(dtype), &dst, data, strides);
     return t;
@@ -417,10 +407,7 @@ const void *lk_data(const lk_tensor *t)
     if (!t) lki_fail(LK_EINVAL, "lk_data: the tensor is NULL");
     if (lki_bad(t)) return NULL;
     if (t->replicas && t->replicas->mirrored) return lk_data(t->replicas->item[0]);
-    if (lki_stands_for(t)) {
-        lki_fail(LK_EINVAL, "lk_data: %s", lki_why_not_plain(t));
-        return NULL;
-    }
+    if (lki_stands_for(t)) return lki_fail(LK_EINVAL, "lk_data: %s", lki_why_not_plain(t)), NULL;
     if (t->graph) {
         lki_fail(LK_ESTATE, "lk_data: a tensor of a function being traced has no value yet; return it from the function and read "
                             "the result of lk_call()");
@@ -435,9 +422,9 @@ double lk_item(const lk_tensor *t)
     char        text[LKI_SHAPE_TEXT];
     if (!data) return NAN;
     if (lki_shape_size(&t->shape) == 1) return lki_element_get(t->dtype, data, 0);
-    lki_fail(LK_ESHAPE, "lk_item: %s has %lld elements, not one", lki_shape_text(&t->shape, text),
-             (long long)lki_shape_size(&t->shape));
-    return NAN;
+    return lki_fail(LK_ESHAPE, "lk_item: %s has %lld elements, not one", lki_shape_text(&t->shape, text),
+                    (long long)lki_shape_size(&t->shape)),
+           NAN;
 }
 
 lk_tensor *lk_keep(lk_tensor *t)
@@ -509,13 +496,11 @@ lk_tuple lk_tuple_of(int count, lk_tensor *const *one_based) { return lk_tuple_f
 
 lk_tuple lk_rows_all(lk_tuple batch, int64_t global_batch)
 {
-    lk_tensor **marked = lki_alloc_array(batch.count + 1, sizeof *marked);
+    lk_tensor **marked LKI_RELEASED = lki_alloc_array(batch.count + 1, sizeof *marked);
     if (!marked) return poisoned_tuple();
     for (int i = 0; i < batch.count; i++)
         marked[i] = lk_rows(batch.item[i], global_batch);
-    lk_tuple out = lki_tuple_new(batch.count, marked);
-    lki_release(marked);
-    return out;
+    return lki_tuple_new(batch.count, marked);
 }
 
 /* ---- printing ---- */

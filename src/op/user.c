@@ -14,8 +14,7 @@ struct lk_op {
 static bool is_op(const char *call, const lk_op *op)
 {
     if (lki_is_kind(op, LKI_KIND_OP)) return true;
-    lki_fail(LK_EINVAL, "%s: %s", call, op ? "not an op" : "the op is NULL");
-    return false;
+    return lki_fail(LK_EINVAL, "%s: %s", call, op ? "not an op" : "the op is NULL"), false;
 }
 
 lk_op *lk_op_of_kw(lk_op_args a)

@@ -84,11 +84,9 @@ static lk_status make_first(const lk_variable *v, void *memory)
 {
     const lki_buffer *b = v->buffer;
     if (lki_host_of(b->device) == b->device) return v->later->make(v->later, memory);
-    void     *host = lki_alloc(b->bytes);
-    lk_status status = host ? v->later->make(v->later, host) : LK_ENOMEM;
-    if (status == LK_OK) status = b->device->ops->write(b->device, memory, host, b->bytes);
-    lki_release(host);
-    return status;
+    void *host LKI_RELEASED = lki_alloc(b->bytes);
+    LKI_TRY(host ? v->later->make(v->later, host) : LK_ENOMEM);
+    return b->device->ops->write(b->device, memory, host, b->bytes);
 }
 
 /* If two threads compute it at the same time, one of them drops its result: both are equal. */
@@ -137,11 +135,10 @@ static bool creation_fits(const lk_variable_args *a)
     const char *name = a->name ? a->name : "Variable";
     if (!a->initial) return lki_fail(LK_EINVAL, "lk_variable_of: the initial value is missing"), false;
     if (!lk_data(a->initial)) return false;
-    if ((unsigned)a->synchronization > LK_SYNC_NONE || (unsigned)a->aggregation > LK_AGGREGATION_ONLY_FIRST_REPLICA) {
-        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": synchronization %d, aggregation %d: there is no such choice", name,
-                 (int)a->synchronization, (int)a->aggregation);
-        return false;
-    }
+    if ((unsigned)a->synchronization > LK_SYNC_NONE || (unsigned)a->aggregation > LK_AGGREGATION_ONLY_FIRST_REPLICA)
+        return lki_fail(LK_EINVAL, "lk_variable_of \"%s\": synchronization %d, aggregation %d: there is no such choice", name,
+                        (int)a->synchronization, (int)a->aggregation),
+               false;
     if (a->synchronization == LK_SYNC_NONE) {
         lki_fail(LK_EINVAL,
                  "lk_variable_of \"%s\": LK_SYNC_NONE is not possible for a variable of a strategy; use "
@@ -154,11 +151,10 @@ static bool creation_fits(const lk_variable_args *a)
                  name);
         return false;
     }
-    if (a->aggregation == LK_AGGREGATION_MEAN && !lki_is_float(a->initial->dtype)) {
-        lki_fail(LK_EINVAL, "lk_variable_of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", name,
-                 lk_dtype_name(a->initial->dtype));
-        return false;
-    }
+    if (a->aggregation == LK_AGGREGATION_MEAN && !lki_is_float(a->initial->dtype))
+        return lki_fail(LK_EINVAL, "lk_variable_of \"%s\": LK_AGGREGATION_MEAN of %s: a mean needs a float type", name,
+                        lk_dtype_name(a->initial->dtype)),
+               false;
     return true;
 }
 

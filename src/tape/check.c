@@ -38,7 +38,7 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
 {
     double value = NAN;
     LK_STEP {
-        lk_tensor **moved = lki_alloc_array(in.count, sizeof *moved);
+        lk_tensor **moved LKI_RELEASED = lki_alloc_array(in.count, sizeof *moved);
         if (moved) {
             memcpy(moved, in.item, (size_t)in.count * sizeof *moved);
             moved[input] = lk_tensor_from(in.item[input]->shape, LK_F64, lk_data(in.item[input]));
@@ -48,7 +48,6 @@ static double value_at(lk_fn fn, lk_tuple in, void *user, int input, int64_t ele
                 value = lk_item(weighted_sum(fn, lk_tuple_from(in.count, moved), user));
             }
         }
-        lki_release(moved);
     }
     return value;
 }

@@ -16,7 +16,6 @@
 #include "op/pooled.h"
 #include "op/record.h"
 #include <lockstep/ops.h>
-#include <string.h>
 
 enum { ROW_PART, UNIFORM_PART, PARTS };
 
@@ -315,7 +314,7 @@ static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a && b ? lk_add(a, b
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
     LKI_NEAREST;
-    lk_tensor **g = may_be_asked(tape) && sources.count ? lki_zalloc_array(sources.count, sizeof *g) : NULL;
+    lk_tensor **g LKI_RELEASED = may_be_asked(tape) && sources.count ? lki_zalloc_array(sources.count, sizeof *g) : NULL;
     if (!g) return lki_tuple_new(0, NULL);
     walk w = {.tape = tape};
     bool good = true;
@@ -327,7 +326,6 @@ lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sourc
                     : &lki_poison;
     lk_tuple out = lki_tuple_new(sources.count, g);
     walk_end(&w);
-    lki_release(g);
     return out;
 }
 

@@ -5,7 +5,6 @@
 #include "kernel/register.h"
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 /* clang-format off */
 #define UPDATE_SLOTS(X)                                                                                                         \
