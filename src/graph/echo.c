@@ -147,13 +147,22 @@ void lki_echo_clear(lki_graph *g)
 
 /* ---- all that was recorded ---- */
 
-/* Echoes that were recorded when there were no more than `nodes` nodes, from *turn on. */
-static int add_echoes(const lki_graph *g, int r, int nodes, int *turn, lki_recorded_op *events, int count)
+/* The replica whose next echo, from turn[r] on, was recorded first, and when there were no more than `nodes` nodes; 0: none.
+ * Results of echoes are numbered as they are recorded, and every echo has one. */
+static int next_echo(const lki_graph *g, int replicas, int nodes, int *turn)
 {
-    const lki_replica_ops *s = &g->ops_of[r];
-    for (; *turn < s->count && s->turns[*turn].after <= nodes; ++*turn)
-        if (lki_is_echo(&g->nodes[s->turns[*turn].node], r)) events[count++] = (lki_recorded_op){s->turns[*turn].node, r};
-    return count;
+    const lki_replica_op *first = NULL;
+    int                   next = 0;
+    for (int r = 1; r < replicas; r++) {
+        const lki_replica_ops *s = &g->ops_of[r];
+        while (turn[r] < s->count && !lki_is_echo(&g->nodes[s->turns[turn[r]].node], r))
+            turn[r]++;
+        const lki_replica_op *op = turn[r] < s->count ? &s->turns[turn[r]] : NULL;
+        if (!op || op->after > nodes || (first && op->dst > first->dst)) continue;
+        first = op;
+        next = r;
+    }
+    return next;
 }
 
 int lki_echo_events(const lki_graph *g, lki_recorded_op **out)
@@ -162,8 +171,8 @@ int lki_echo_events(const lki_graph *g, lki_recorded_op **out)
     int       count = 0, *turn = lki_zalloc_array(replicas, sizeof *turn);
     *out = lki_alloc_array(lki_size_mul(g->node_count + 1, replicas), sizeof **out);
     for (int i = 0; i <= g->node_count && turn && *out; i++) {
-        for (int r = 1; r < replicas; r++)
-            count = add_echoes(g, r, i, &turn[r], *out, count);
+        for (int r; (r = next_echo(g, replicas, i, turn));)
+            (*out)[count++] = (lki_recorded_op){g->ops_of[r].turns[turn[r]++].node, r};
         if (i < g->node_count) (*out)[count++] = (lki_recorded_op){i, g->nodes[i].replica};
     }
     if (!turn || !*out) {

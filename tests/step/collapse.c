@@ -546,6 +546,30 @@ static lk_tuple uniform_sum(lk_tuple in, void *user) /* the same on all: N times
     return LK_TUPLE(lk_square(lk_read(s->w)));
 }
 
+static lk_tensor *of_next(const lk_value_context *c, void *user)
+{
+    const lk_tuple *own = user;
+    return own->item[(c->replica_id_in_sync_group + 1) % c->num_replicas_in_sync];
+}
+
+static lk_tuple pass_on(lk_strategy *s, lk_tuple args, void *user)
+{
+    (void)user;
+    lk_tuple own = lk_local_results(s, args.item[0]);
+    return LK_TUPLE(lk_values_from_function(s, of_next, &own));
+}
+
+/* Replicas meet without an op, replica 0 after all of its ops. The others then work on each other's values. */
+static lk_tuple passed_on(lk_tuple in, void *user)
+{
+    small     *s = user;
+    lk_tensor *factor = lk_fill(LK_SHAPE(3), LK_F32, 3), *own = lk_add(lk_read(s->w), lk_scalar(id())), *out = NULL;
+    (void)in;
+    if (id() == 0) out = lk_mul(factor, lk_read(s->w));
+    lk_tuple next = lk_merge_call(lk_get_replica_context(), pass_on, LK_TUPLE(own), NULL);
+    return LK_TUPLE(out ? out : lk_mul(next.item[0], lk_read(s->w)));
+}
+
 static lk_tuple plain(lk_tuple in, void *user)
 {
     small *s = user;
@@ -596,6 +620,22 @@ TEST(replicas_that_meet)
         stop_listening();
         assert_false(logged[0]);
     }
+    assert_false(lk_failed());
+}
+
+TEST(replicas_that_pass_values_on)
+{
+    for (int n = 2; n <= 8; n++)
+        LK_POOL {
+            small        s = small_new(n);
+            lk_tuple     in = LK_TUPLE(hand_out(s.strategy, numbers(13, 3), 16));
+            lk_function *f = lk_function_of(returned, &s);
+            s.replica = passed_on;
+            for (int step = 0; step < 3; step++) { /* memory has the values of the step before */
+                lk_assign(s.w, lk_tensor_of(LK_SHAPE(3), 0.5 - step, step, 0.25));
+                assert_equal(returned(in, &s).item[0], lk_call(f, in).item[0]);
+            }
+        }
     assert_false(lk_failed());
 }
 
@@ -793,7 +833,7 @@ TESTS(cmocka_unit_test(replicas_are_recorded_once), cmocka_unit_test(replicas_ar
       cmocka_unit_test(replicas_are_one_device_through_many_layers), cmocka_unit_test(replicas_that_are_not_one_device),
       cmocka_unit_test(replicas_with_variables_of_their_own), cmocka_unit_test(strategies_of_different_size),
       cmocka_unit_test(inputs_without_a_whole), cmocka_unit_test(rows_that_all_replicas_have), cmocka_unit_test(replicas_that_meet),
-      cmocka_unit_test(nested_values_go_in_and_come_out), cmocka_unit_test(rows_come_out_in_one_piece),
-      cmocka_unit_test(functions_without_run), cmocka_unit_test(one_trace_per_structure),
-      cmocka_unit_test(a_strategy_with_lanes_of_its_own), cmocka_unit_test(a_function_called_by_a_replica_runs_op_by_op),
-      cmocka_unit_test(every_allocation_may_fail))
+      cmocka_unit_test(replicas_that_pass_values_on), cmocka_unit_test(nested_values_go_in_and_come_out),
+      cmocka_unit_test(rows_come_out_in_one_piece), cmocka_unit_test(functions_without_run),
+      cmocka_unit_test(one_trace_per_structure), cmocka_unit_test(a_strategy_with_lanes_of_its_own),
+      cmocka_unit_test(a_function_called_by_a_replica_runs_op_by_op), cmocka_unit_test(every_allocation_may_fail))
