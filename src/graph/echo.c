@@ -147,8 +147,8 @@ void lki_echo_clear(lki_graph *g)
 
 /* ---- all that was recorded ---- */
 
-/* The replica whose next echo, from turn[r] on, was recorded first, and when there were no more than `nodes` nodes; 0: none. Results
- * of echoes are numbered as they are recorded, and every echo has one. */
+/* The replica whose next echo, from turn[r] on, was recorded first, and when there were no more than `nodes` nodes; 0: none.
+ * Results of echoes are numbered as they are recorded, and every echo has one. */
 static int next_echo(const lki_graph *g, int replicas, int nodes, int *turn)
 {
     const lki_replica_op *first = NULL;

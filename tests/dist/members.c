@@ -16,7 +16,7 @@ typedef struct job {
     kind        of;
     int         members, first, threads, lanes, epochs;
     bool        bad_id;
-    int64_t     pack;
+    int64_t     pack, limit; /* .limit: bytes that member 1 has for a second fit, in batches of another size */
     double      seconds;
     const void *meeting;
     lk_digest   digest, before;
@@ -60,7 +60,7 @@ static lk_model *model_of(kind k)
 }
 
 /* 100 rows in batches of 32: the last one is short. */
-static lk_dataset *data_of(const job *j)
+static lk_dataset *data_of(const job *j, int batch)
 {
     enum { ROWS = 100 };
     lk_tensor *x =
@@ -68,13 +68,20 @@ static lk_dataset *data_of(const job *j)
             ? lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(ROWS, 9), .stream = "x"), lk_scalar(j->bad_id ? 50.3 : 49.9)), LK_I32)
             : lk_random_uniform(LK_SHAPE(ROWS, 28, 28, 1), .stream = "x");
     lk_tensor *y = lk_mul(lk_random_uniform(LK_SHAPE(ROWS), .stream = "y"), lk_scalar(9.99));
-    return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(x, lk_cast(y, LK_I32))), 32);
+    return lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(x, lk_cast(y, LK_I32))), batch);
 }
 
 static void compile(lk_model *m)
 {
     lk_model_compile(m, .optimizer = lk_adam(.clipnorm = 1), .loss = lk_sparse_categorical_crossentropy(.from_logits = true),
                      .metrics = LK_METRICS(lk_accuracy()));
+}
+
+static void train_with_limit(const job *j, lk_model *m)
+{
+    lk_runtime *r = lk_runtime_of(.memory_limit = j->first == 1 ? j->limit : 1 << 30);
+    lk_dataset *data = data_of(j, 20);
+    LK_WITH_RUNTIME(r) lk_model_fit(m, data, .epochs = 1, .verbose = LK_SILENT);
 }
 
 static void train(job *j)
@@ -92,13 +99,14 @@ static void train(job *j)
         compile(m);
     }
     j->before = lk_model_digest(m);
-    lk_model_fit(m, data_of(j), .epochs = j->epochs, .verbose = LK_SILENT);
+    lk_model_fit(m, data_of(j, 32), .epochs = j->epochs, .verbose = LK_SILENT);
+    if (j->limit) train_with_limit(j, m);
     j->code = lk_error_code();
     snprintf(j->text, sizeof j->text, "%s", lk_error());
     if (j->bad_id) {
         lk_clear_error();
         j->bad_id = false;
-        lk_model_fit(m, data_of(j), .epochs = j->epochs, .verbose = LK_SILENT);
+        lk_model_fit(m, data_of(j, 32), .epochs = j->epochs, .verbose = LK_SILENT);
     }
     j->digest = lk_model_digest(m);
 }
@@ -228,6 +236,23 @@ TEST(a_member_that_leaves_is_an_error_on_the_others)
     }
 }
 
+/* Member 1 ends at once if the limit is too small for what comes before the plan. */
+TEST(a_member_without_memory_for_its_plan_says_so_to_the_others)
+{
+    static job all[2];
+    bool       said = false;
+    job        is = {.of = WORDS, .lanes = 8, .threads = 1, .epochs = 1, .seconds = 60};
+    for (is.limit = 4000; is.limit < 8000000; is.limit += is.limit / 6) {
+        together(2, is, all);
+        assert_true((all[0].code == LK_OK) == (all[1].code == LK_OK));
+        assert_true(all[1].code == LK_OK || all[1].code == LK_ENOMEM);
+        if (all[0].code != LK_OK) assert_non_null(strstr(all[0].text, "member 1"));
+        said = said || all[0].code == LK_ENOMEM;
+    }
+    assert_true(said);
+    assert_int_equal(all[1].code, LK_OK);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -236,7 +261,8 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(packs_are_sent_while_gradients_are_made),
                                        cmocka_unit_test(another_carrier_changes_nothing),
                                        cmocka_unit_test(an_index_out_of_range_is_an_error_on_all_members_and_they_go_on),
-                                       cmocka_unit_test(a_member_that_leaves_is_an_error_on_the_others)};
+                                       cmocka_unit_test(a_member_that_leaves_is_an_error_on_the_others),
+                                       cmocka_unit_test(a_member_without_memory_for_its_plan_says_so_to_the_others)};
     lk_set_verbose("lanes,plan");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -453,14 +453,26 @@ static lk_status accepts(lki_plan *p, char why[LKI_WHY])
     return check_kernels(s, g, why);
 }
 
+/* Members elsewhere would wait for this process. What is refused here is refused there too. */
+static lk_status tell_others(sharded *s, lk_status status)
+{
+    if (status != LK_OK && status != LK_EUNSUPPORTED && s->here < s->members) lki_comm_abort(s->comm);
+    return status;
+}
+
+static lk_status make_members(sharded *s)
+{
+    for (int i = 0; i < s->here; i++)
+        LKI_TRY(make_member(s, i));
+    lki_parts_clear(&s->parts);
+    return make_exchanges(s);
+}
+
 static lk_status prepare(lki_plan *p)
 {
     sharded *s = p->body;
     LKI_TRY(open_comm(s));
-    for (int i = 0; i < s->here; i++)
-        LKI_TRY(make_member(s, i));
-    lki_parts_clear(&s->parts);
-    LKI_TRY(make_exchanges(s));
+    LKI_TRY(tell_others(s, make_members(s)));
     tell(s);
     return LK_OK;
 }
@@ -595,12 +607,11 @@ static lk_status take_outputs(const sharded *s, lk_tensor *const *out, int64_t w
     return LK_OK;
 }
 
-/* An exchange beside it may still be under way, and members may have met an index out of range too. Members elsewhere would wait
- * for this process. */
+/* An exchange beside it may still be under way, and members may have met an index out of range too. */
 static lk_status after_failure(sharded *s, int64_t work)
 {
     lki_error_record cause;
-    if (s->here < s->members) lki_comm_abort(s->comm);
+    tell_others(s, LK_EPEER);
     lki_comm_wait(s->comm);
     lki_error_take(&cause);
     s->kind->report(s->member, s->here, work);
@@ -623,8 +634,8 @@ static lk_status replay(lki_plan *p, const lki_value_list *in, lk_tensor *const 
 {
     sharded *s = p->body;
     int64_t  work;
-    LKI_TRY(prepare_variables(s));
-    LKI_TRY(s->kind->begin(s->member, s->here, p->call, in, &work));
+    LKI_TRY(tell_others(s, prepare_variables(s)));
+    LKI_TRY(tell_others(s, s->kind->begin(s->member, s->here, p->call, in, &work)));
     if (run(s) != LK_OK) return after_failure(s, work);
     if (s->kind->report(s->member, s->here, work) != LK_OK) return ask_comm(s);
     LKI_TRY(finish_variables(s));
