@@ -302,11 +302,18 @@ static void wake_it(post *p, pthread_t thread, int waits)
     pthread_join(thread, NULL);
 }
 
+/* On a stack of the test: the system would give the thread the stack, and so the id, of the one that waits in the parent, and
+ * ThreadSanitizer ends a program with two threads of one id. */
 static int use_post(post *p)
 {
-    pthread_t thread;
+    enum { STACK = 8 << 20 };
+    static _Alignas(64) char stack[STACK];
+    pthread_attr_t           attr;
+    pthread_t                thread;
     alarm(20);
-    pthread_create(&thread, NULL, wait_at, p);
+    pthread_attr_init(&attr);
+    pthread_attr_setstack(&attr, stack, STACK);
+    if (pthread_create(&thread, &attr, wait_at, p)) return 2;
     wake_it(p, thread, 2); /* the first wait is that of the parent's thread */
     lki_condition_destroy(&p->told);
     return p->waits == 1 + ROUNDS ? 0 : 1;
