@@ -237,10 +237,10 @@ static lk_status line_up_echoes(lki_merger *m)
     m->tuples = g->ops_of[0].count;
     if (!(m->members = lki_merge_integers(m, (int)lki_min((int64_t)m->tuples * m->n, INT32_MAX - 1)))) return LK_ENOMEM;
     for (int i = 0; i < g->node_count; i++)
-        m->tuple_of[i] = g->nodes[i].replica < 0 ? -1 : g->nodes[i].turn;
+        m->tuple_of[i] = g->nodes[i].replica < 0 ? -1 : g->nodes[i].place;
     for (int k = 0; k < m->tuples; k++)
         for (int r = 0; r < m->n; r++)
-            m->members[k * m->n + r] = g->ops_of[r].turns[k].node;
+            m->members[k * m->n + r] = g->ops_of[r].place[k].node;
     return LK_OK;
 }
 

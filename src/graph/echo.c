@@ -4,21 +4,22 @@
 #include "op/run.h"
 #include <string.h>
 
-/* By replica 0 itself. */
+/* True if a node of replica 0 makes the value. */
 static bool made_by_first(const lki_graph *g, int value)
 {
     const lki_value *v = &g->values[value];
     return v->kind == LKI_VALUE_MADE && v->maker >= 0 && v->replica == 0;
 }
 
-static const lki_replica_op *turn_of(const lki_graph *g, int node, int r) { return &g->ops_of[r].turns[g->nodes[node].turn]; }
+/* Returns replica r's op at the place that the node has among the ops of replica 0. */
+static const lki_replica_op *op_of(const lki_graph *g, int node, int r) { return &g->ops_of[r].place[g->nodes[node].place]; }
 
-/* ---- what an echo has ---- */
+/* ---- operands, results, attributes and rows of an echo ---- */
 
 int lki_echo_dst(const lki_graph *g, int node, int r, int d)
 {
     const lki_node *n = &g->nodes[node];
-    return lki_is_echo(n, r) ? turn_of(g, node, r)->dst + d : n->dst[d];
+    return lki_is_echo(n, r) ? op_of(g, node, r)->dst + d : n->dst[d];
 }
 
 int lki_graph_result(const lki_graph *g, int value)
@@ -26,7 +27,7 @@ int lki_graph_result(const lki_graph *g, int value)
     const lki_value *v = &g->values[value];
     const lki_node  *n = &g->nodes[v->maker];
     int              d = 0;
-    if (v->replica > 0 && lki_is_echo(n, v->replica)) return value - turn_of(g, v->maker, v->replica)->dst;
+    if (v->replica > 0 && lki_is_echo(n, v->replica)) return value - op_of(g, v->maker, v->replica)->dst;
     while (n->dst[d] != value)
         d++;
     return d;
@@ -40,10 +41,10 @@ int lki_echo_src(const lki_graph *g, int node, int r, int j)
     if (made_by_first(g, n->src[j])) return lki_echo_dst(g, g->values[n->src[j]].maker, r, lki_graph_result(g, n->src[j]));
     for (int i = 0; i < j; i++)
         other += !made_by_first(g, n->src[i]);
-    return g->ops_of[r].others[turn_of(g, node, r)->others + other];
+    return g->ops_of[r].others[op_of(g, node, r)->others + other];
 }
 
-/* An op on rows that was given the shape of its result: the shape grows with the rows. */
+/* True if an op on rows has the shape of its result as an attribute. This shape depends on the number of rows. */
 static bool shape_is_of_rows(lki_mode mode, const lki_attr *attr, const lk_shape *shape)
 {
     return mode == LKI_EACH && shape->rank && lki_shape_equal(&attr->shape, shape);
@@ -64,7 +65,7 @@ lki_rows lki_echo_rows(const lki_graph *g, int node, int r)
     return lki_is_echo(n, r) ? g->values[lki_echo_dst(g, node, r, 0)].rows : n->rows;
 }
 
-/* ---- is it one? ---- */
+/* ---- is an op an echo? ---- */
 
 static bool same_attributes(const lki_graph *g, const lki_node *n, const lki_infer *f)
 {
@@ -94,7 +95,7 @@ static bool same_results(const lki_graph *g, const lki_node *n, const lki_infer 
     return n->rows.kind == f->rows.kind;
 }
 
-/* Before the first echo: room for the results of all. */
+/* Called before the first echo is added: makes room for the results of all echoes. */
 static bool reserve(lki_graph *g)
 {
     const int64_t results = (int64_t)g->ops_of[0].count * (g->replicas - 1);
@@ -107,7 +108,7 @@ lk_status lki_echo_find(lki_graph *g, const lki_infer *f, const int *src, int r,
     const lki_replica_ops *first = g->ops_of;
     *node = -1;
     if (!first) return LK_OK;
-    const int       k = g->ops_of[r].count, at = k < first->count ? first->turns[k].node : -1;
+    const int       k = g->ops_of[r].count, at = k < first->count ? first->place[k].node : -1;
     const lki_node *n = at < 0 ? NULL : &g->nodes[at];
     const bool      alike = n && n->op == f->op && n->type == lki_kernel_type(f) && n->writes == (f->nvar > 0);
     if (alike && n->writes) return LK_OK;
@@ -118,17 +119,17 @@ lk_status lki_echo_find(lki_graph *g, const lki_infer *f, const int *src, int r,
     return k || r > 1 || reserve(g) ? LK_OK : LK_ENOMEM;
 }
 
-/* ---- keeping it ---- */
+/* ---- storing an echo ---- */
 
 bool lki_echo_note(lki_graph *g, int r, int node, int dst, const int *src)
 {
     const lki_node  *n = &g->nodes[node];
     lki_replica_ops *s = g->ops_of ? &g->ops_of[r] : NULL;
     if (!s) return true;
-    if (!lki_grow((void **)&s->turns, &s->capacity, s->count + 1, sizeof *s->turns)) return false;
+    if (!lki_grow((void **)&s->place, &s->capacity, s->count + 1, sizeof *s->place)) return false;
     if (!lki_grow((void **)&s->others, &s->other_capacity, s->other_count + n->nsrc + 1, sizeof *s->others)) return false;
-    s->turns[s->count] = (lki_replica_op){node, g->node_count, dst, s->other_count};
-    if (n->replica == r) g->nodes[node].turn = s->count;
+    s->place[s->count] = (lki_replica_op){node, g->node_count, dst, s->other_count};
+    if (n->replica == r) g->nodes[node].place = s->count;
     for (int j = 0; j < n->nsrc && lki_is_echo(n, r); j++)
         if (!made_by_first(g, n->src[j])) s->others[s->other_count++] = src[j];
     s->count++;
@@ -138,26 +139,28 @@ bool lki_echo_note(lki_graph *g, int r, int node, int dst, const int *src)
 void lki_echo_clear(lki_graph *g)
 {
     for (int r = 0; r < g->replicas && g->ops_of; r++) {
-        lki_release(g->ops_of[r].turns);
+        lki_release(g->ops_of[r].place);
         lki_release(g->ops_of[r].others);
     }
     lki_release(g->ops_of);
     g->ops_of = NULL;
 }
 
-/* ---- all that was recorded ---- */
+/* ---- listing all ops ---- */
 
-/* The replica whose next echo, from turn[r] on, was recorded first, and when there were no more than `nodes` nodes; 0: none.
- * Results of echoes are numbered as they are recorded, and every echo has one. */
-static int next_echo(const lki_graph *g, int replicas, int nodes, int *turn)
+/* Finds the echo that comes next in the list. at[r] is the place of the next op of replica r; it is moved past ops that are nodes.
+ * Among the next echoes of all replicas, the one that was recorded first comes next, which is the one with the smallest number of
+ * its first result: every echo has a result, and values are numbered in the order in which they are made. Echoes that were recorded
+ * when there were more than `nodes` nodes do not count. Returns the replica of this echo; 0: there is none. */
+static int next_echo(const lki_graph *g, int replicas, int nodes, int *at)
 {
     const lki_replica_op *first = NULL;
     int                   next = 0;
     for (int r = 1; r < replicas; r++) {
         const lki_replica_ops *s = &g->ops_of[r];
-        while (turn[r] < s->count && !lki_is_echo(&g->nodes[s->turns[turn[r]].node], r))
-            turn[r]++;
-        const lki_replica_op *op = turn[r] < s->count ? &s->turns[turn[r]] : NULL;
+        while (at[r] < s->count && !lki_is_echo(&g->nodes[s->place[at[r]].node], r))
+            at[r]++;
+        const lki_replica_op *op = at[r] < s->count ? &s->place[at[r]] : NULL;
         if (!op || op->after > nodes || (first && op->dst > first->dst)) continue;
         first = op;
         next = r;
@@ -168,25 +171,25 @@ static int next_echo(const lki_graph *g, int replicas, int nodes, int *turn)
 int lki_echo_events(const lki_graph *g, lki_recorded_op **out)
 {
     const int replicas = g->ops_of ? g->replicas : 1;
-    int       count = 0, *turn = lki_zalloc_array(replicas, sizeof *turn);
+    int       count = 0, *at = lki_zalloc_array(replicas, sizeof *at);
     *out = lki_alloc_array(lki_size_mul(g->node_count + 1, replicas), sizeof **out);
-    for (int i = 0; i <= g->node_count && turn && *out; i++) {
-        for (int r; (r = next_echo(g, replicas, i, turn));)
-            (*out)[count++] = (lki_recorded_op){g->ops_of[r].turns[turn[r]++].node, r};
+    for (int i = 0; i <= g->node_count && at && *out; i++) {
+        for (int r; (r = next_echo(g, replicas, i, at));)
+            (*out)[count++] = (lki_recorded_op){g->ops_of[r].place[at[r]++].node, r};
         if (i < g->node_count) (*out)[count++] = (lki_recorded_op){i, g->nodes[i].replica};
     }
-    if (!turn || !*out) {
+    if (!at || !*out) {
         lki_release(*out);
         *out = NULL;
         count = -1;
     }
-    lki_release(turn);
+    lki_release(at);
     return count;
 }
 
 /* ---- making nodes of echoes ---- */
 
-/* Replica r's own node for one of replica 0, with the operands it has. */
+/* Adds a node for replica r's echo of a node of replica 0, with the echo's operands and results. */
 static bool own_node(lki_graph *to, const lki_graph *g, int node, int r)
 {
     const lki_node *n = &g->nodes[node];
@@ -208,7 +211,7 @@ static bool own_node(lki_graph *to, const lki_graph *g, int node, int r)
     return true;
 }
 
-/* The same node again, with operands of its own. */
+/* Adds a copy of a node, with lists of operands and results of its own. */
 static bool copy_node(lki_graph *to, const lki_node *n)
 {
     const int at = lki_graph_add_node(to, n->op, &n->attr, n->nsrc, n->src, n->ndst);

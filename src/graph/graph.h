@@ -51,7 +51,7 @@ typedef struct lki_node {
     int     *src, *dst; /* values; src in the order of the kernel's operands */
     int      order;     /* nodes run by this; recorded ones have even numbers */
     int      replica;   /* that recorded it, or -1: all together, or there are none */
-    int      turn;      /* its place among the ops of this replica, if the graph has lists of these (echo.h) */
+    int      place;     /* its index among the ops of this replica, if the graph has lists of them (echo.h) */
     bool     writes;    /* results are variables */
     bool     dead;      /* it is not needed, or it became part of another */
 } lki_node;

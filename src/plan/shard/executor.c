@@ -1,21 +1,25 @@
-/* A plan over several members (plan/member.h): each runs the graph of all rows on the rows of its own lanes (shard.h), and what
- * they sum is exchanged between parts.
+/* A plan over several members (plan/member.h). Each member runs the whole graph, but only on the rows of its own lanes (shard.h).
+ * Between the parts of the plan, the members exchange their sums over rows.
  *
  *     member 0    part 0 |          | part 1 |          | ...
  *     member 1    part 0 | exchange | part 1 | exchange | ...
  *
- * One thread runs the members of this process: the cards of a machine, or one member of several processes. Cards work after
- * the call returns, so the thread waits for none of them.
+ * One thread runs all members of this process: the cards of a machine, or the process's share of the members if there are several
+ * processes. Cards may still work after replay() has returned. The thread waits for a card only in three cases: the carrier is not
+ * ordered (comm/carrier.h), a variable is copied to a card because its twin there is old, or a variable must be copied to a home
+ * that is in no member's memory (bring_home).
  *
  * Invariants
- * 1. The bits are those of one member, for any number of them: a member sums each subtree of the lane tree that lies within its
- *    lanes by itself (one of them, for 2, 4 or 8 members), and every member adds up the rest of the tree alike, in the same order.
- *    Only if the strategy leaves the order free, and every member has one subtree, does the carrier sum.
- * 2. Every member has every variable, on cards in a twin of its storage that is held (device.h), and makes every update: after a
- *    step all of them are new.
- * 3. A member that meets an index out of range stops the updates of all: whether to stop goes with the exchange before them.
- * 4. A graph that cannot run this way is refused with a reason, before anything is changed. It then runs op by op, and each process
- *    computes all rows. */
+ * 1. The number of members does not change a bit of the results. A member adds up each subtree of the lane tree that lies within
+ *    its lanes (a single subtree if the number of members divides the number of lanes). The rest of the tree is then added up in
+ *    the same order on every member. There is one exception: if the strategy allows any order (LK_FREE), every member has a single
+ *    subtree, and the carrier can sum, then the carrier sums.
+ * 2. Every member has a copy of every variable and makes every update, so after a step all copies are new. A copy is the
+ *    variable's home or a held twin of it (device.h).
+ * 3. If one member meets an index out of range, no member makes the updates that come after it. For this, members send their words
+ *    `stop` with the exchange before an update.
+ * 4. accepts() refuses a graph that cannot run this way, and says why; at that time no member exists. The function then runs op by
+ *    op, and each process computes all rows. */
 #include "plan/executor.h"
 #include "comm/comm.h"
 #include "core/log.h"
@@ -28,47 +32,47 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* In this order they are asked whether they have members on a device. */
+/* The kinds of members. A device gets members of the first kind that suits it. */
 static const lki_member_kind *const kinds[] = {&lki_card_members, &lki_cpu_members};
 
-typedef struct one { /* member of this process */
+typedef struct one { /* a member of this process */
     lki_device *device;
     lki_shard   shard;
-    char      **placed;
-    lki_buffer *sent;     /* what it sends in all exchanges, one after the other; then */
-    char       *lanes;    /* what all members have written lane by lane, */
-    int        *words;    /* and whether to stop, of all members */
-    char      **variable; /* of the plan's list: where it lies here, */
-    int         held;     /* and how many of them are held */
+    char      **placed;   /* by root value: the address that this file chose for it; NULL: the member chooses one */
+    lki_buffer *sent;     /* one block: the sums that the member sends, exchange by exchange, then `lanes`, then `words` */
+    char       *lanes;    /* in `sent`: where entries of other members' lanes are received */
+    int        *words;    /* in `sent`: where the words `stop` of all members are received */
+    char      **variable; /* by entry of the plan's list of variables: the variable's address on `device` */
+    int         held;     /* the number of variables that are held on `device`: the first ones of the list */
 } one;
 
-typedef struct pointers { /* by member here */
+typedef struct pointers { /* one address for each member of this process */
     const void *src[LKI_MOST_SHARDS];
     void       *dst[LKI_MOST_SHARDS];
 } pointers;
 
 typedef struct exchange {
     lki_transfer     *transfers;
-    pointers         *at; /* by transfer */
+    pointers         *at; /* by transfer: its source and destination of each member */
     int               count;
-    bool              stops; /* the words `stop` are among them */
-    bool              beside;
-    lki_member_piece *moves[LKI_MOST_SHARDS]; /* by member here, after it: copies of what was received to its places */
-    int               move_count;
+    bool              stops;                  /* one of the transfers sends the words `stop` */
+    bool              beside;                 /* members run the next part while the bytes travel */
+    lki_member_piece *moves[LKI_MOST_SHARDS]; /* by member: copies made after the exchange, from where bytes were received */
+    int               move_count;             /* copies of each member */
 } exchange;
 
 typedef struct sharded {
     lki_plan              *plan;
     lki_comm              *comm;
     const lki_member_kind *kind;
-    int                    members, first, here; /* of all members, first .. first + here - 1 are here */
+    int                    members, first, here; /* this process has the members first .. first + here - 1 of `members` */
     lki_lane_split         split;
     one                    one[LKI_MOST_SHARDS];
     lki_plan_member       *member[LKI_MOST_SHARDS];
     exchange              *exchanges;
     int                    exchange_count;
-    int64_t                aged;  /* when twins were looked at last (device.h) */
-    lki_parts              parts; /* until members are made */
+    int64_t                aged;  /* lki_buffer_aged() when all twins were last up to date */
+    lki_parts              parts; /* empty once the members are made */
     lki_arena              arena;
 } sharded;
 
@@ -81,18 +85,19 @@ static lk_status refuse(char *why, const char *format, ...)
     return LK_EUNSUPPORTED;
 }
 
-/* ---- may it run this way? ---- */
+/* ---- can members run this graph? ---- */
 
-/* Members here in the order of replicas, one for each memory, each with as many replicas. */
+/* Finds the members of this process: one for each memory that its replicas' devices have, in the order of replicas. The replicas of
+ * a member must be consecutive, and all members must have the same number of replicas. */
 static lk_status find_here(sharded *s, const lki_graph *g, char *why)
 {
     const int replicas = g->where.count;
     for (int r = 0; r < replicas; r++) {
         lki_device *d = g->where.device[r];
-        if (!d) return refuse(why, "replica %d did nothing", r);
+        if (!d) return refuse(why, "replica %d recorded no op", r);
         if (s->here && lki_same_memory(s->one[s->here - 1].device, d)) continue;
         for (int i = 0; i < s->here; i++)
-            if (lki_same_memory(s->one[i].device, d)) return refuse(why, "the replicas of %s are not neighbours", d->name);
+            if (lki_same_memory(s->one[i].device, d)) return refuse(why, "the replicas on %s are not consecutive", d->name);
         if (s->here == LKI_MOST_SHARDS) return refuse(why, "there are more than %d members", LKI_MOST_SHARDS);
         if (s->here && r % s->here) return refuse(why, "the members have different numbers of replicas");
         s->one[s->here++].device = d;
@@ -103,23 +108,26 @@ static lk_status find_here(sharded *s, const lki_graph *g, char *why)
     return LK_OK;
 }
 
-/* Of one kind, and all of them here unless the strategy knows of others. */
+/* Finds the members of this process, their kind, and the number of all members. Members must be of one kind. This process has all
+ * of them, unless the strategy says that other processes have some. */
 static lk_status find_members(sharded *s, const lki_graph *g, char *why)
 {
     char none[LKI_WHY] = "";
     LKI_TRY(find_here(s, g, why));
     for (int k = 0; k < LKI_COUNT(kinds) && !s->kind; k++)
         if (kinds[k]->suits(s->one[0].device, none)) s->kind = kinds[k];
-    if (!s->kind) return refuse(why, "%s cannot be one of several%s%s", s->one[0].device->name, none[0] ? ": " : "", none);
+    if (!s->kind)
+        return refuse(why, "%s cannot share a step with other devices%s%s", s->one[0].device->name, none[0] ? ": " : "", none);
     for (int i = 1; i < s->here; i++)
         if (!s->kind->suits(s->one[i].device, none))
             return refuse(why, "%s and %s cannot work together", s->one[0].device->name, s->one[i].device->name);
     s->members = g->where.sending.members ? g->where.sending.members : s->here;
     s->first = g->where.sending.members ? g->where.sending.first : 0;
     if (s->first + s->here > s->members)
-        return refuse(why, "members %d to %d of %d are here", s->first, s->first + s->here - 1, s->members);
+        return refuse(why, "this process has members %d to %d, but the strategy has only %d members", s->first,
+                      s->first + s->here - 1, s->members);
     if (!lki_lane_split_of(s->plan->lanes, s->members, &s->split))
-        return refuse(why, "%d lanes cannot be cut for %d members", s->plan->lanes, s->members);
+        return refuse(why, "%d lanes cannot be divided among %d members", s->plan->lanes, s->members);
     return LK_OK;
 }
 
@@ -133,11 +141,12 @@ static lk_status check_kernels(const sharded *s, const lki_graph *g, char *why)
     return LK_OK;
 }
 
-/* Outputs are whole: rows of members elsewhere would be missing. */
+/* Refuses an output whose rows are spread over several processes: this process could not return all of its rows. */
 static lk_status check_outputs(const sharded *s, const lki_graph *g, char *why)
 {
     for (int i = 0; i < g->output_count && s->here < s->members; i++)
-        if (s->parts.rows[lki_graph_root(g, g->outputs[i])]) return refuse(why, "output %d has rows of other members", i);
+        if (s->parts.rows[lki_graph_root(g, g->outputs[i])])
+            return refuse(why, "output %d has rows that only members of other processes compute", i);
     return LK_OK;
 }
 
@@ -145,7 +154,7 @@ static lk_status check_outputs(const sharded *s, const lki_graph *g, char *why)
 
 static size_t lane_bytes(const sharded *s, const lki_value *v) { return lki_value_bytes(v) / (size_t)s->split.lanes; }
 
-/* Where variables lie on the member's device. */
+/* Holds every variable on the member's device, and stores the variables' addresses. */
 static lk_status place_variables(sharded *s, one *o)
 {
     const lki_graph *whole = s->plan->graph, *g = o->shard.graph;
@@ -179,7 +188,7 @@ static char *sent_at(const sharded *s, const one *o, int e, int slot, size_t at)
     return (char *)o->sent->data + sent_before(s, &o->shard, e) + before + at;
 }
 
-/* The most lanes that one member has; and the first of as many lanes that include those of a member. */
+/* Returns the number of lanes of the member that has the most lanes. */
 static int most_lanes(const lki_lane_split *s)
 {
     int most = 0;
@@ -188,12 +197,13 @@ static int most_lanes(const lki_lane_split *s)
     return most;
 }
 
+/* Every member sends most_lanes() lanes, among them its own. Returns the first lane that `member` sends. */
 static int first_sent(const lki_lane_split *s, int member) { return (int)lki_min(s->begin[member], s->lanes - most_lanes(s)); }
 
-/* If members have the same number of lanes, what all wrote is received where it belongs. */
+/* True if all members have the same number of lanes: then entries of lanes are received directly at their final place. */
 static bool received_in_place(const lki_lane_split *s) { return s->lanes % s->members == 0; }
 
-/* Room for what all members have written lane by lane. */
+/* Returns the bytes of `lanes`: the room for entries of lanes that cannot be received at their final place. */
 static size_t received_lanes(const sharded *s, const lki_shard *x)
 {
     size_t bytes = 0;
@@ -216,7 +226,7 @@ static lk_status place_sent(const sharded *s, one *o)
     return LK_OK;
 }
 
-/* ---- one member ---- */
+/* ---- making a member ---- */
 
 static lk_status make_member(sharded *s, int i)
 {
@@ -253,7 +263,7 @@ static lki_transfer *add_transfer(exchange *x, lki_transfer_kind kind, size_t by
     return t;
 }
 
-/* Of the transfer that was added last. */
+/* Sets the two addresses of member i for the transfer that was added last. */
 static void aim(exchange *x, int i, const void *src, void *dst)
 {
     pointers *at = &x->at[x->count - 1];
@@ -265,7 +275,7 @@ static char *home(const sharded *s, int i, int value) { return s->kind->home(s->
 
 static const lki_exchange_plan *plan_at(const sharded *s, int i, int e) { return &s->one[i].shard.exchanges[e]; }
 
-/* Packs of sums: those that are gathered go as one. */
+/* Adds the transfers for an exchange's packs of sums. All packs that are gathered are one transfer. */
 static void send_packs(sharded *s, exchange *x, int e)
 {
     const lki_exchange_plan *plan = plan_at(s, 0, e);
@@ -297,8 +307,9 @@ static void send_stops(sharded *s, exchange *x)
     x->stops = true;
 }
 
-/* What members have written lane by lane: as many entries of each as the one with the most lanes has; entries among them that are
- * not the sender's own are not used. `at`: the bytes that other writes have of the room for what is received so. */
+/* Adds the transfer for a variable that has an entry for each lane. Every member sends most_lanes() entries, so that all send the
+ * same number of bytes. Entries that do not belong to the sender's lanes are not used. `at`: how many bytes of `lanes` are in use;
+ * it grows if this transfer needs some. */
 static void send_lanes(sharded *s, exchange *x, const lki_lane_write *w, size_t *at)
 {
     const lki_lane_split *split = &s->split;
@@ -320,7 +331,8 @@ static void send_lanes(sharded *s, exchange *x, const lki_lane_write *w, size_t 
     x->move_count += s->members - 1;
 }
 
-/* Of a variable what was written last. Recorded values have the same numbers on all members. */
+/* Adds the transfers for writes of lane entries. If an exchange has several writes to one variable, only the last one is sent. A
+ * recorded value has the same number in the graphs of all members, so the list of the first member is valid for all. */
 static void send_all_lanes(sharded *s, exchange *x, int e, size_t *at)
 {
     const lki_shard *shard = &s->one[0].shard;
@@ -335,6 +347,7 @@ static void send_all_lanes(sharded *s, exchange *x, int e, size_t *at)
     }
 }
 
+/* Adds the transfers of a second exchange: each member's piece of the sums of swapped packs. */
 static void send_pieces(sharded *s, exchange *x, int e)
 {
     for (int k = 0; k < LKI_PACKS; k++) {
@@ -346,7 +359,7 @@ static void send_pieces(sharded *s, exchange *x, int e)
     }
 }
 
-/* Room for one more. */
+/* Adds an exchange, with room for its transfers and moves. NULL without memory. */
 static exchange *add_exchange(sharded *s)
 {
     const size_t lanes = (size_t)s->one[0].shard.lane_write_count, most = 2 + (size_t)(LKI_PACKS * s->split.slots) + lanes;
@@ -382,7 +395,7 @@ static lk_status make_exchanges(sharded *s)
     return LK_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the group, and the line of the log ---- */
 
 static lk_status open_comm(sharded *s)
 {
@@ -418,8 +431,9 @@ static void tell(const sharded *s)
         lki_text_more(text, sizeof text, "%s%zu%s", e ? ", " : "", bytes_of(&s->exchanges[e]),
                       s->exchanges[e].beside ? " beside the next part" : "");
     lki_tell(LKI_TOPIC_PLAN,
-             "%s: %d members, %d of them here, with %d calls each in %d parts; they send %s bytes in between, by %s",
-             s->plan->graph->name, s->members, s->here, info.calls, s->member[0]->parts, text, lki_comm_words(s->comm));
+             "%s: %d members, %d of them here, with %d calls each in %d parts; between the parts they send, by %s, these numbers "
+             "of bytes: %s",
+             s->plan->graph->name, s->members, s->here, info.calls, s->member[0]->parts, lki_comm_words(s->comm), text);
 }
 
 /* ---- the executor ---- */
@@ -430,7 +444,8 @@ static bool suits(const lki_graph *g, const lki_device *device)
     return g->scattered || g->where.sending.members > 1;
 }
 
-/* Before accepts(), which may find that some replica is on a device of another kind. */
+/* The kind that suits the plan's device rewrites the graph. accepts() runs later, and refuses the graph if a replica is on a device
+ * of another kind. */
 static lk_status rewrite(lki_plan *p)
 {
     char why[LKI_WHY];
@@ -446,7 +461,7 @@ static lk_status accepts(lki_plan *p, char why[LKI_WHY])
     if (!s) return LK_ENOMEM;
     s->plan = p;
     s->aged = -1;
-    if (g->apart) return refuse(why, "its replicas do not do what one device would");
+    if (g->apart) return refuse(why, "its replicas do not compute what one device would compute");
     LKI_TRY(find_members(s, g, why));
     LKI_TRY(lki_parts_find(g, p->lanes, g->where.sending.pack, &s->parts, why));
     LKI_TRY(check_outputs(s, g, why));
@@ -506,7 +521,8 @@ static void info_of(const lki_plan *p, lk_function_info *info)
 
 /* ---- replay ---- */
 
-/* Twins that became old outside this plan are brought up to date; then all are about to be written. */
+/* Brings twins up to date that became old outside this plan. Then prepares the homes of the variables that the step writes: tensors
+ * that still read such a variable get memory of their own. */
 static lk_status prepare_variables(sharded *s)
 {
     const lki_graph *g = s->plan->graph;
@@ -527,7 +543,8 @@ static bool has_home_here(const sharded *s, const lk_variable *v)
     return false;
 }
 
-/* A variable whose home is with none of the members gets its values from the first one, which this waits for. */
+/* Writes a variable's new values to its home, which is in no member's memory. They come from the first member of this process; the
+ * thread waits for that member's work. */
 static lk_status bring_home(const sharded *s, lk_variable *v, const char *from)
 {
     lki_device *d = s->one[0].device;
@@ -540,7 +557,7 @@ static lk_status bring_home(const sharded *s, lk_variable *v, const char *from)
     return status;
 }
 
-/* After that all twins are as new as their homes. */
+/* After this, homes and twins of all variables that the step wrote have the new values, and no twin counts as old. */
 static lk_status finish_variables(sharded *s)
 {
     const lki_graph *g = s->plan->graph;
@@ -578,7 +595,8 @@ static lk_status run(sharded *s)
     return LK_OK;
 }
 
-/* Outputs that all members have come from the first one here; of rows each member copies its own. */
+/* Copies an output, or member i's rows of it, to a tensor. If every member has the whole output, only the first member of this
+ * process copies it. If each member has only its own rows, each copies these. */
 static lk_status take_output(const sharded *s, int i, int k, lk_tensor *out)
 {
     const lki_graph *g = s->one[i].shard.graph, *all = s->plan->graph;
@@ -607,7 +625,8 @@ static lk_status take_outputs(const sharded *s, lk_tensor *const *out, int64_t w
     return LK_OK;
 }
 
-/* An exchange beside it may still be under way, and members may have met an index out of range too. */
+/* Ends a replay that failed. An exchange may still be under way beside a part, so this waits for it. If a member also met an index
+ * out of range, report() takes note of it, but the error of the step stays the one that ended the replay. */
 static lk_status after_failure(sharded *s, int64_t work)
 {
     lki_error_record cause;
@@ -620,7 +639,8 @@ static lk_status after_failure(sharded *s, int64_t work)
     return cause.code;
 }
 
-/* If a member was lost meanwhile, its group knows which one, and what it was to send. */
+/* Called if report() failed. The cause may be that a member was lost. Then the group's error, which says which member it was and
+ * what it was to send, replaces that of report(). */
 static lk_status ask_comm(sharded *s)
 {
     lki_error_record found;
