@@ -1,5 +1,6 @@
-/* Lists of freed blocks by size class, for the memory of the host (memory.c) and of cards (device/gpu/gpu.c). Four classes for each
- * power of two, so that at most a quarter of a block is wasted.
+/* Lists of freed blocks by size class, for the memory of the host (memory.c) and of cards (device/gpu/gpu.c). There are four
+ * classes for each power of two. A block of more than 4 units is less than 25 % larger than what was asked for, or than the
+ * smallest class if less was asked for. A smaller block is at most 63 bytes larger.
  *
  *     in units of 64 bytes:  1 2 3 4 | 5 6 7 8 | 10 12 14 16 | 20 24 28 32 | ...
  *
@@ -14,9 +15,9 @@
 #define LKI_SIZE_UNIT ((size_t)64)
 enum { LKI_SIZE_CLASSES = 160, LKI_NO_CLASS = -1 };
 
-typedef struct lki_free_block { /* at the begin of a block, or of what describes one */
+typedef struct lki_free_block { /* at the beginning of a block, or of a struct that describes a block */
     struct lki_free_block *next;
-    size_t                 size; /* of the block */
+    size_t                 size; /* bytes of the block */
     int                    size_class;
 } lki_free_block;
 
@@ -25,7 +26,8 @@ typedef struct lki_free_lists {
     int64_t         bytes; /* in all lists */
 } lki_free_lists;
 
-/* A block for `bytes`, in no list yet. With more than `largest` it has no class, and lists do not keep it. */
+/* Returns the description of a block for `bytes`: its size and class. It is in no list. If `bytes` is more than `largest`, the
+ * block has no class, and lists do not keep it. */
 static inline lki_free_block lki_free_block_for(size_t bytes, size_t smallest, size_t largest)
 {
     const size_t want = bytes < smallest ? smallest : bytes, units = want / LKI_SIZE_UNIT + (want % LKI_SIZE_UNIT > 0);
@@ -36,7 +38,7 @@ static inline lki_free_block lki_free_block_for(size_t bytes, size_t smallest, s
     return (lki_free_block){NULL, steps * step * LKI_SIZE_UNIT, 4 * (power - 1) + (int)steps - 5};
 }
 
-/* NULL: there is none of this class. */
+/* Takes a block from the list of this class. NULL: the list is empty. */
 static inline lki_free_block *lki_free_lists_take(lki_free_lists *l, int size_class)
 {
     lki_free_block *b = size_class == LKI_NO_CLASS ? NULL : l->first[size_class];
@@ -46,7 +48,7 @@ static inline lki_free_block *lki_free_lists_take(lki_free_lists *l, int size_cl
     return b;
 }
 
-/* false: it has no class, or the lists would have more than `most` bytes. */
+/* Puts a block into its list. false, and nothing is changed: it has no class, or the lists would have more than `most` bytes. */
 static inline bool lki_free_lists_put(lki_free_lists *l, lki_free_block *b, size_t most)
 {
     if (b->size_class == LKI_NO_CLASS || b->size > most || (size_t)l->bytes > most - b->size) return false;
@@ -56,7 +58,7 @@ static inline bool lki_free_lists_put(lki_free_lists *l, lki_free_block *b, size
     return true;
 }
 
-/* `release` gets each block. */
+/* Calls release(block, user) for each block of the lists. */
 static inline void lki_free_lists_empty(const lki_free_lists *l, void (*release)(lki_free_block *, void *), void *user)
 {
     for (int i = 0; i < LKI_SIZE_CLASSES; i++)

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool devices_used; /* atomic: a strategy uses some */
+static bool devices_used; /* atomic: a strategy was made, other than the default one */
 
 bool lki_is_strategy(const void *s) { return lki_is_kind(s, LKI_KIND_STRATEGY); }
 
@@ -27,7 +27,7 @@ lk_status lk_set_cpu_devices(int count)
         return lki_fail(LK_ESTATE,
                         "lk_set_cpu_devices(%d): the devices are in use already; call it before the first strategy is made", count);
     if (count < lki_cpu_devices())
-        return lki_fail(LK_ESTATE, "lk_set_cpu_devices(%d): there are %d already; logical devices cannot be taken back", count,
+        return lki_fail(LK_ESTATE, "lk_set_cpu_devices(%d): there are %d already; logical devices cannot be removed", count,
                         lki_cpu_devices());
     lki_cpu_devices_raise(count);
     lki_cpu_devices_fix();
@@ -89,7 +89,7 @@ static lk_strategy *strategy_new(lki_strategy_kind kind, const char *call, lk_na
     return NULL;
 }
 
-/* ---- the default one ---- */
+/* ---- the default strategy and OneDeviceStrategy ---- */
 
 static lk_strategy *default_strategy;
 
@@ -113,7 +113,7 @@ lk_strategy *lk_one_device_strategy(const char *device)
     return s;
 }
 
-/* ---- mirrored ---- */
+/* ---- MirroredStrategy ---- */
 
 static bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
@@ -135,7 +135,7 @@ static lk_status choose_lanes(const lk_strategy_args *a, int *lanes)
     if (replicas > *lanes)
         return lki_fail(
             LK_EINVAL,
-            "%s: %d replicas, but a batch is split into %d lanes and each replica needs one; make it with .lanes = %d or "
+            "%s: there are %d replicas, but a batch has only %d lanes and each replica needs at least one; pass .lanes = %d or "
             "more (a power of two)",
             call, replicas, *lanes, power_not_below(replicas));
     return LK_OK;
@@ -155,7 +155,10 @@ static lk_status check_args(const lk_strategy_args *a)
     if ((unsigned)a->order > LK_FREE)
         return lki_fail(LK_EINVAL, "%s: .order = %d; it must be LK_ORDERED or LK_FREE", call, (int)a->order);
     if (a->cross_device_ops && !lki_is_kind(a->cross_device_ops, LKI_KIND_CROSS_DEVICE_OPS))
-        return lki_fail(LK_EINVAL, "%s: .cross_device_ops is not one; make it with lk_reduction_to_one_device() or its like", call);
+        return lki_fail(
+            LK_EINVAL,
+            "%s: .cross_device_ops is not an lk_cross_device_ops; make it with lk_reduction_to_one_device() or a similar function",
+            call);
     return lki_check_communication(call, &a->communication);
 }
 
@@ -166,7 +169,7 @@ static bool one_memory(const lk_strategy *s)
     return true;
 }
 
-/* The two lines that the basic tutorial prints. */
+/* Logs what TensorFlow's MirroredStrategy logs, and then which settings have no effect. */
 static void tell(const lk_strategy *s)
 {
     char text[1500] = "", quoted[200];
@@ -175,7 +178,7 @@ static void tell(const lk_strategy *s)
         lki_names_add(text, sizeof text, quoted);
     }
     static int warned;   /* atomic */
-    int        gpus = 0; /* which copy to each other themselves */
+    int        gpus = 0; /* the number of devices that can copy from each other's memory: GPUs */
     for (int i = 0; i < s->replicas; i++)
         gpus += s->device[i]->ops->peer != NULL;
     if (gpus < s->replicas && !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
@@ -183,8 +186,8 @@ static void tell(const lk_strategy *s)
     lki_info("Using MirroredStrategy with devices (%s%s)", text, s->replicas == 1 ? "," : "");
     if (s->communication.implementation == LK_COMMUNICATION_NCCL && (gpus < s->replicas || one_memory(s)))
         lki_info(gpus == s->replicas
-                     ? "LK_COMMUNICATION_NCCL is for several cards; here is one"
-                     : "LK_COMMUNICATION_NCCL needs GPUs; the devices are CPUs, so values are added in shared memory");
+                     ? "LK_COMMUNICATION_NCCL has no effect: it is for several cards, and all replicas are on one card"
+                     : "LK_COMMUNICATION_NCCL has no effect: it needs GPUs, and not all devices of the strategy are GPUs");
     if (getenv("TF_CONFIG")) lki_info("MirroredStrategy ignores TF_CONFIG; the multi-worker strategy is the one that reads it");
 }
 
