@@ -1,4 +1,5 @@
-/* Inspecting checkpoints and folders of them (inspect.h): their contents, and what lockstep noted in addition. */
+/* Inspects checkpoints and folders of checkpoints (inspect.h). Reports the contents of a checkpoint, and what lockstep stores in
+ * addition: how it was computed, and where training can be resumed. */
 #include "core/shape.h"
 #include "files/inspect.h"
 #include "fit/resume.h"
@@ -6,7 +7,7 @@
 #include "model/snapshot.h"
 #include <string.h>
 
-/* ---- one ---- */
+/* ---- a checkpoint ---- */
 
 static void tell_provenance(const char *prefix, lki_report *r)
 {
@@ -18,7 +19,7 @@ static void tell_provenance(const char *prefix, lki_report *r)
     lki_report_whole(r, "kernel_version", o.kernels);
 }
 
-/* Where training stopped, if it can be resumed from this checkpoint. */
+/* If training can be resumed from this checkpoint, reports where training stopped. */
 static lk_status tell_resume(const char *prefix, lki_report *r)
 {
     lki_bytes       bytes LKI_FREED_BY(lki_bytes_free) = {0};
@@ -44,7 +45,7 @@ static void tell_entry(const lki_bundle_entry *e, lki_report *r)
     lk_shape shape = {.rank = e->rank};
     for (int i = 0; i < e->rank; i++)
         shape.dim[i] = (int64_t)e->dim[i];
-    lki_report_line *l = lki_report_line_add(r, e->key, lki_bundle_type_name(e->type, name), e->sliced ? "in slices" : NULL);
+    lki_report_line *l = lki_report_line_add(r, e->key, lki_bundle_type_name(e->type, name), e->sliced ? "stored in slices" : NULL);
     if (lki_shape_valid(&shape)) l->shape = shape;
     l->bytes = e->size <= INT64_MAX ? (int64_t)e->size : -1;
     l->texts = e->type == LKI_BUNDLE_TEXT;
@@ -92,7 +93,7 @@ static int64_t size_of(const char *prefix)
     return bytes;
 }
 
-/* Damaged ones are reported, and the others listed. */
+/* Lists all checkpoints. For a damaged one the error is in the list, and the function continues. */
 static lk_status tell_folder(const lki_checkpoints *c, lki_report *r)
 {
     lki_report_table(r, "checkpoints");
@@ -119,5 +120,5 @@ lk_status lki_inspect_folder(const char *path, lki_report *r)
     lki_report_kind(r, "a folder of checkpoints");
     lki_report_text(r, "latest", c.latest);
     LKI_TRY(tell_folder(&c, r));
-    return tell_checkpoint(c.latest, r); /* an error if this one is damaged */
+    return tell_checkpoint(c.latest, r); /* an error if the latest checkpoint is damaged */
 }

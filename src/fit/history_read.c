@@ -1,4 +1,5 @@
-/* A history from the file lk_csv_logger() wrote: a line of names, "epoch" first, then a line of numbers per epoch. */
+/* Reads a history from a file that lk_csv_logger() wrote. The first line has names, the first of which is "epoch"; every further
+ * line has the numbers of one epoch. */
 #define _GNU_SOURCE /* strtod_l */
 #include "core/memory.h"
 #include "core/rounding.h"
@@ -14,12 +15,12 @@ enum { MOST_COLUMNS = 256 };
 typedef struct table {
     const char *path;
     int         line, columns;
-    char       *name[MOST_COLUMNS]; /* into `head` */
-    char       *head;
-    locale_t    numbers; /* the decimal point is a point in every locale */
+    char       *name[MOST_COLUMNS]; /* pointers into a copy of `head` */
+    char       *head;               /* the first line, with its separators */
+    locale_t    numbers;            /* has a point as the decimal point */
 } table;
 
-/* Cut a line at its separators; returns the number of fields. */
+/* Cuts a line at its separators. Returns the number of fields. */
 static int cut(char *text, char separator, char **field)
 {
     int count = 0;
@@ -34,8 +35,8 @@ static int cut(char *text, char separator, char **field)
 static lk_status not_a_history(const table *t, const char *why)
 {
     return lki_fail(LK_EFORMAT,
-                    "lk_history_read: %s, line %d: %s; it should be what lk_csv_logger() writes: \"epoch\" and the names of "
-                    "values, then numbers",
+                    "lk_history_read: %s, line %d: %s; the file must be as lk_csv_logger() writes it: a line with \"epoch\" and "
+                    "the names of values, then lines with numbers",
                     t->path, t->line, why);
 }
 
@@ -51,17 +52,17 @@ static lk_status add_epoch(const table *t, char *text, lk_history *h)
     double      value[MOST_COLUMNS];
     const char *name[MOST_COLUMNS];
     int         count = cut(text, separator_of(t->head), field), known = 0;
-    if (count != t->columns) return not_a_history(t, "another number of fields than names");
+    if (count != t->columns) return not_a_history(t, "the number of fields differs from the number of names");
     for (int i = 0; i < count; i++) {
         bool   missing = !*field[i] || !strcmp(field[i], "NA");
         double v = missing ? NAN : strtod_l(field[i], &end, t->numbers);
-        if (!missing && *end) return not_a_history(t, "a field that is not a number");
+        if (!missing && *end) return not_a_history(t, "a field is not a number");
         if (missing || i == 0) continue;
         name[known] = t->name[i];
         value[known++] = v;
     }
     double epoch = strtod_l(field[0], &end, t->numbers);
-    if (*end || !(epoch >= 0 && epoch < 1e9)) return not_a_history(t, "no number of an epoch in front");
+    if (*end || !(epoch >= 0 && epoch < 1e9)) return not_a_history(t, "the first field is not an epoch number");
     return lki_history_add(h, (int)epoch, &(lk_logs){known, name, value});
 }
 
@@ -86,7 +87,7 @@ static lk_status read_all(table *t, lki_stream *s, lk_history *h)
     lk_status status = next_line(t, s, &line, &t->head);
     if (status == LK_OK && (!t->head || strncmp(t->head, "epoch", 5))) {
         t->line = 1;
-        status = not_a_history(t, "it does not begin with \"epoch\"");
+        status = not_a_history(t, "the line does not begin with \"epoch\"");
     }
     char  separator = t->head ? separator_of(t->head) : ',';
     char *copy LKI_RELEASED = status == LK_OK ? lki_strdup(t->head) : NULL;

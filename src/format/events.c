@@ -10,9 +10,10 @@
  *   images       string [2 + n]: width, height, PNG files
  *   text         string [] or [n]
  *
- * Records gather in memory and are appended to the file in whole, so that a reader of the growing file sees half a record only if
- * the system itself stopped in the middle. Records that cannot be written are kept, up to MOST_WAITING bytes, and writing continues
- * at the byte where the system stopped: a disk that was full for a while causes no damage. */
+ * Records are collected in memory, and only complete records are appended to the file. So a program that reads the growing file
+ * sees a part of a record only if the system stopped writing in the middle of one. Records that cannot be written are kept, up to
+ * MOST_WAITING bytes. The next attempt continues at the byte where the system stopped, so a disk that was full for a while does not
+ * damage the file. */
 #include "format/events.h"
 #include "core/memory.h"
 #include "format/crc32c.h"
@@ -52,7 +53,7 @@ static void put_record(lki_sink *s, const lki_sink *record)
     lki_sink_fixed(s, lki_crc32c_mask(lki_crc32c(0, record->data, record->size)), 4);
 }
 
-/* Returns 0 or errno; what could not be written still waits. */
+/* Writes the waiting records. Returns 0 or errno. Bytes that could not be written stay in e->waiting. */
 static int write_waiting(lki_events *e)
 {
     size_t done = 0;
@@ -78,11 +79,11 @@ static lk_status append(lki_events *e, lki_sink *event)
     if (whole) put_record(&e->waiting, event);
     lki_sink_free(event);
     if (!whole || e->waiting.failed) {
-        e->waiting.size = before; /* no partial record */
+        e->waiting.size = before; /* remove what was stored of this record */
         e->waiting.failed = false;
         return LK_ENOMEM;
     }
-    if (e->waiting.size >= ENOUGH) write_waiting(e); /* flushing reports it */
+    if (e->waiting.size >= ENOUGH) write_waiting(e); /* lki_events_flush() reports an error that lasts */
     return LK_OK;
 }
 
@@ -108,7 +109,7 @@ static lk_status append_version(lki_events *e, double wall_time)
 
 static char *path_of(const char *folder, double wall_time)
 {
-    static int count; /* files of this process */
+    static int count; /* the number of event files of this process */
     char       host[128] = "localhost", name[256];
     if (gethostname(host, sizeof host) != 0) strcpy(host, "localhost");
     host[sizeof host - 1] = 0;
@@ -195,7 +196,7 @@ static void put_value(lki_sink *summary, const char *tag, const char *plugin, co
     lki_sink_message(summary, VALUE, &value);
 }
 
-/* Takes the tensor over. */
+/* Frees the tensor. */
 static lk_status append_value(lki_events *e, double wall_time, int64_t step, const char *tag, const char *plugin, lki_sink *tensor)
 {
     lki_sink event = {0}, summary LKI_FREED_BY(lki_sink_free) = {0};
@@ -262,7 +263,8 @@ static range range_of(const float *value, int64_t count)
     return r;
 }
 
-/* As in TensorFlow: if all values are equal, all edges are that value and the last bucket has them all; no values give zeros. */
+/* Fills the buckets as TensorFlow does; only finite values count. If they are all equal, all edges are that value and the last
+ * bucket counts all of them. If there are none, all numbers are zero. */
 static void fill_buckets(bucket out[BUCKETS], const float *value, int64_t count)
 {
     const range  r = range_of(value, count);
@@ -291,15 +293,15 @@ lk_status lki_events_histogram(lki_events *e, double wall_time, int64_t step, co
 typedef struct tensor {
     uint64_t type;
     lki_wire content, floats, doubles;
-    lki_wire string[3]; /* the first ones */
-    int      strings;
+    lki_wire string[3]; /* the first strings */
+    int      strings;   /* the number of all strings */
 } tensor;
 
 typedef struct reader {
     lki_event    event;
     lki_event_fn fn;
     void        *user;
-    lki_sink     tag, text; /* the strings of the event, ending in 0 */
+    lki_sink     tag, text; /* the memory of event.tag and event.text, each with a 0 at the end */
 } reader;
 
 static double double_of(uint64_t bits)
@@ -317,7 +319,7 @@ static float float_of(uint64_t bits)
     return x;
 }
 
-/* The message after a field; empty when the field is not a message. */
+/* Sets *out to the bytes of a field. If the field has another number or has no bytes, *out is left unchanged and false returned. */
 static bool inner(const lki_wire_field *f, uint32_t number, lki_wire *out)
 {
     if (f->number != number || !f->is_bytes) return false;
@@ -342,7 +344,7 @@ static bool read_tensor(lki_wire w, tensor *t)
     return !w.bad;
 }
 
-/* The name of the plugin that shows the value. */
+/* Reads the name of the TensorBoard plugin that shows the value. */
 static bool read_plugin(lki_wire w, lki_wire *name)
 {
     lki_wire_field f, g;

@@ -1,13 +1,14 @@
 /* Compiled functions: one plan per input signature, kept in a small cache.
  *
  * Invariants
- * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed; so a user's function, or a
- *    log hook, may call anything, and several threads may call one function.
- * 2. A plan in use is not freed: callers count themselves in `users`. It is replayed by one thread at a time (`turn`).
+ * 1. The function's lock guards the cache and is never held while a plan is traced, planned or replayed. So a user's function, or a
+ *    log hook, may call any function, and several threads may call one lk_function at the same time.
+ * 2. A plan in use is not freed: each caller is counted in `users`. One thread at a time replays a plan (`turn`).
  *
  * A signature is everything a plan depends on: the structure of the inputs (per-replica values, nested tuples), types, shapes and
- * rows, which of them are the same tensor, the number of threads and lanes, the random seed (its keys are part of the recorded
- * ops), the precision of GPUs, and the device. A call that finds its plan binds the inputs and replays; another is traced. */
+ * rows, which of the inputs are the same tensor, the number of threads and lanes, the random seed (the recorded ops contain keys
+ * made from it), the precision of GPUs, and the device. If a call finds a plan with its signature, it binds the inputs and replays
+ * the plan. If not, the function is traced. */
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -31,10 +32,10 @@ typedef struct signature {
 
 typedef struct entry {
     signature       *key;
-    lki_plan        *plan; /* NULL: its executor refused it, so it runs op by op */
-    uint64_t         used; /* when, in calls */
+    lki_plan        *plan; /* NULL: the executor refused the graph, so the function runs op by op */
+    uint64_t         used; /* the number of the last call that used it */
     lk_function_info info;
-    int              users; /* the number of the last call that used it */
+    int              users; /* the number of callers that use it, plus 1 while it is in the cache */
     lki_turn         turn;
 } entry;
 
@@ -49,7 +50,7 @@ struct lk_function {
     int              traces, traces_in_a_row;
     bool             warned;
     bool             warned_of_tape, warned_of_replicas;
-    lk_function_info last; /* of the plan called last */
+    lk_function_info last; /* of the plan that was used last */
     lki_mutex        lock;
 };
 
@@ -146,7 +147,7 @@ static signature *signature_of(const lki_value_list *in, int threads)
     return s;
 }
 
-/* With the lock held: the entry for these inputs, counted as used by the caller. */
+/* Finds the entry for these inputs, and counts the caller as one of its users. The lock must be held. NULL: there is none. */
 static entry *find(lk_function *f, const lki_value_list *in, int threads)
 {
     for (int i = 0; i < f->count; i++)
@@ -165,14 +166,14 @@ static void warn_about_retracing(lk_function *f)
 {
     if (__atomic_add_fetch(&f->traces_in_a_row, 1, __ATOMIC_RELAXED) < RETRACES_IN_A_ROW || f->warned) return;
     f->warned = true;
-    lki_warn("%s was traced again in each of the last %d calls, because its inputs changed type, shape or rows, or the number of "
-             "threads or lanes changed, every time; pad inputs to a few shapes, or "
+    lki_warn("%s was traced again in each of the last %d calls, because each time the type, shape or rows of its inputs, the "
+             "number of threads or lanes, the random seed, the precision or the device had changed; pad inputs to a few shapes, or "
              "run the function without lk_function_of",
              f->name, RETRACES_IN_A_ROW);
 }
 
-/* With the lock held: put a new entry into the cache; if it is full, the least recently used entry is removed, and returned if no
- * call uses it. */
+/* Puts a new entry into the cache. The lock must be held. If the cache is full, the least recently used entry is removed. Returns
+ * the removed entry if no call uses it, for the caller to free; else NULL. */
 static entry *keep(lk_function *f, entry *e)
 {
     entry *gone = NULL;
@@ -184,7 +185,7 @@ static entry *keep(lk_function *f, entry *e)
         f->entries[oldest] = f->entries[--f->count];
     }
     if (lki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries)) f->entries[f->count++] = e;
-    else e->users--; /* used once, not kept */
+    else e->users--; /* no memory: this call uses it, and the cache does not keep it */
     e->used = f->calls;
     return gone;
 }
@@ -202,8 +203,8 @@ static lki_plan *plan_of_trace(lk_function *f, const lki_value_list *in, int ite
     return NULL;
 }
 
-/* True if replicas stay apart and their lanes are not a single subtree: then each sum has several roots, which is a different
- * graph, so the function is traced again. */
+/* True if the replicas stay apart in the graph and the lanes of a replica are more than one subtree of the lane tree. Then each sum
+ * over rows needs several roots. That is a different graph, so the function is traced again. */
 static bool wants_roots(const lki_plan *p) { return p && p->graph->apart && p->lanes % p->graph->replicas != 0; }
 
 static entry *trace(lk_function *f, const lki_value_list *in, int items, int threads)
@@ -246,11 +247,11 @@ static bool input_good(const lk_function *f, const lk_tensor *t, int i)
 {
     if (t == &lki_poison) return lki_poisoned_operand(f->name, i), false;
     if (!t || !t->graph || lki_tracer_current()) return true;
-    lki_fail(LK_ESTATE, "lk_call of %s: input %d was kept from a function that was traced, and has no value", f->name, i);
+    lki_fail(LK_ESTATE, "lk_call of %s: input %d is a tensor that a traced function made, and has no value", f->name, i);
     return false;
 }
 
-/* The inputs as a list, if they can be used. */
+/* Makes one list of all inputs. false and an error: an input cannot be used. */
 static bool lay_out(const lk_function *f, lk_tuple in, lki_value_list *list)
 {
     for (int i = 0; i < in.count; i++) {
@@ -263,7 +264,7 @@ static bool lay_out(const lk_function *f, lk_tuple in, lki_value_list *list)
     return true;
 }
 
-/* The plan for these inputs, found or traced; the caller is counted in `users`. */
+/* Finds or traces the plan for these inputs, and counts the caller as one of its users. NULL and an error. */
 static entry *plan_for(lk_function *f, const lki_value_list *in, int items, int threads)
 {
     lki_mutex_take(&f->lock);
@@ -317,8 +318,8 @@ static lk_tuple call_plan(lk_function *f, const lki_value_list *in, lk_tuple giv
     return out;
 }
 
-/* True inside another trace, and where ops must run one by one: so that gradients reach a listening tape, and replicas meet in the
- * right order. */
+/* True if this call must run the function op by op: while another function is traced; while a tape records, because it must see the
+ * ops; and in one of several replicas, because replicas must meet in the order of their ops. */
 static bool runs_directly(lk_function *f)
 {
     if (lki_tracer_current()) return true;
@@ -341,7 +342,7 @@ lk_tuple lk_call(lk_function *f, lk_tuple in)
 
 lk_function_info lk_function_inspect(const lk_function *function)
 {
-    lk_function *f = (lk_function *)function; /* only its lock changes */
+    lk_function *f = (lk_function *)function; /* it is const except for its lock */
     if (!f) return (lk_function_info){0};
     LKI_HOLD(&f->lock);
     lk_function_info info = f->last;

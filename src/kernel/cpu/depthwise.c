@@ -1,35 +1,43 @@
-/* Depthwise convolution and its gradients: channels are independent, so vectors run over channels and chains over taps only.
+/* Depthwise convolution and its gradients. Channels are independent, so a vector holds neighbouring channels and nothing is summed
+ * over channels, except over the results of one source channel in the data gradient.
  *
- * Order of summation: forward kh, kw; data gradient output row, output column, multiplier (the taps descending, window.h); weight
- * gradient image, output row, output column, one chain per lane of images and then the tree. One chain per result; cells outside
- * the image are left out.
+ * Every result is one chain of additions in a fixed order. Cells outside the image are left out.
  *
- * With a channel multiplier m > 1 the source of results c*m .. c*m+m-1 is channel c. The forward kernel expands a vector of source
- * channels with a permutation. The data gradient gathers every m-th channel of dy; its weights are packed as [place of the tap,
- * multiplier, channel]. */
+ *     forward           kh, kw
+ *     data gradient     output row, output column, multiplier; so the taps come in descending order (window.h)
+ *     weight gradient   image, output row, output column; a chain for each lane of images, and the tree adds up the lanes
+ *
+ * With a channel multiplier m > 1, the result channels c*m .. c*m+m-1 are computed from source channel c. The forward kernel
+ * expands a vector of source channels with a permutation. The data gradient gathers every m-th channel of dy. Its weights are
+ * packed as [place of the tap (window.h), multiplier, channel]. */
 #include "kernel/cpu/products.h"
 #include "kernel/cpu/simd.h"
 #include "kernel/cpu/window.h"
 #include <assert.h>
 
-enum { SAME, SPREAD, STRIDED }; /* how a vector of sources relates to a vector of results */
-/* Results computed together: neighbours of a row; the same with few taps; taps of the weight gradient. */
+/* How a vector of source channels is loaded for a vector of result channels: SAME, the same channels; SPREAD, each channel m times
+ * (forward); STRIDED, every m-th channel (data gradient). */
+enum { SAME, SPREAD, STRIDED };
+
+/* PIXELS: neighbours of a row that some_pixels() computes together. WINDOW: neighbours of a row that a window function computes
+ * together. TAPS: taps whose weight gradients are summed together. */
 enum { PIXELS = 4, WINDOW = 8, TAPS = 9 };
 
-enum { GROUP = 128 }; /* channels whose weight gradients are summed together */
+enum { GROUP = 128 }; /* channels whose weight gradients are summed together if the window is 3x3 */
 
 #define ALWAYS static inline __attribute__((always_inline))
 
 typedef struct depthwise {
     int          backward;
     lki_axis     axis[2];
-    int64_t      images, SH, SW, SC, DH, DW, DC; /* source and result */
+    int64_t      images, SH, SW, SC, DH, DW, DC; /* height, width, channels of the source (S) and the result (D) */
     int64_t      M;                              /* the channel multiplier */
     const float *src, *w;                        /* weights [place, multiplier (backward only), DC] */
     float       *dst;
 } depthwise;
 
-/* Which source channel of a vector loaded from channel n/m on belongs to result channels n, n+1, ... */
+/* A vector of source channels begins at channel n/m. Returns, for each of the result channels n, n+1, ..., the index of its source
+ * channel in that vector. */
 static vi spread_of(int64_t n, int64_t m)
 {
     int32_t index[WIDTH];
@@ -61,8 +69,8 @@ ALWAYS void store_of(float *p, vf x, int64_t left, vm some)
 
 /* ---- forward and data gradient ----------------------------------------------------------------------------------------------- */
 
-/* P results: the first reads from x, and its channels from n on are written to y; the next one reads `right` floats further and
- * writes `apart` floats further. */
+/* Computes the channels n, n+1, ... of P results. The first result reads its sources at x and is written to y. Each further result
+ * reads `right` floats after the previous one, and is written `apart` floats after it. */
 ALWAYS void some_pixels(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x, const float *w,
                         float *y, int64_t right, int64_t apart, int64_t n, vm from, vi index, const int P, const int KIND)
 {
@@ -89,11 +97,12 @@ ALWAYS void some_pixels(const depthwise *v, const lki_window_run *rows, const lk
     store_of(y + 3 * apart, c3, left, some);
 }
 
-typedef struct inside { /* columns from <= i < to of a row, counted from the first one under its first window, are in the image */
+typedef struct inside { /* the columns from <= i < to of a row are inside the image; column 0 is the first one that is read */
     int64_t from, to;
 } inside;
 
-/* Of the columns under the window, those before `from` and from `to` on lie outside of the image. */
+/* Computes WINDOW neighbours of a row. The columns that they read are numbered from 0. Columns i < from and i >= to are outside the
+ * image and are left out. */
 ALWAYS void one_window(const float *x, const float *w, float *y, int64_t C, int64_t Q, int64_t taps, int64_t down, int64_t under,
                        int64_t apart, int64_t from, int64_t to, const int KW, const int STEP)
 {
@@ -120,9 +129,9 @@ ALWAYS void one_window(const float *x, const float *w, float *y, int64_t C, int6
         vf_store(y + p * apart, c[p]);
 }
 
-/* WINDOW neighbours of a row at a time, all channels of a vector, KW taps in each row of the window that are adjacent in the
- * source. Taps are still in the order kh, kw for each result. The last window may overlap the previous one and write the same
- * results again. */
+/* Computes one vector of channels of a row, WINDOW neighbours at a time. A row of the window has KW taps, which are adjacent in the
+ * source. The taps of each result are still added in the order kh, kw. The last WINDOW results may overlap the previous ones, and
+ * are then written twice with the same values. */
 ALWAYS void row_of_windows(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x,
                            const float *w, float *y, inside in, const int KW, const int STEP)
 {
@@ -150,7 +159,7 @@ WINDOW_FN(5, 2)
 typedef void window_fn(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x, const float *w,
                        float *y, inside in);
 
-/* NULL: no such window. */
+/* NULL: there is no window function for these columns. */
 static window_fn *window_for(const lki_window_run *cols)
 {
     static const struct {
@@ -163,7 +172,7 @@ static window_fn *window_for(const lki_window_run *cols)
     return NULL;
 }
 
-typedef struct pixel { /* the first of a row of a run */
+typedef struct pixel { /* the first result of a row: where it reads and where it is written */
     const float *x;
     float       *y;
 } pixel;
@@ -175,7 +184,8 @@ static pixel pixel_of(const depthwise *v, const lki_window_run *rows, const lki_
                    v->dst + ((image * v->DH + rows->at + row * rows->step) * v->DW + cols->at) * v->DC};
 }
 
-/* Channels from n on of one row of a run or, if the run is short, of the same column in four rows. */
+/* Computes the channels n, n+1, ... of row r of a run. If its rows have fewer than PIXELS columns, and PIXELS rows are left,
+ * computes PIXELS rows, column by column. */
 ALWAYS void run_of_pixels(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, int64_t r, int64_t n,
                           const int KIND)
 {
@@ -198,13 +208,13 @@ ALWAYS void run_of_pixels(const depthwise *v, const lki_window_run *rows, const 
     window_fn *fn = KIND == SAME && v->DC - n >= WIDTH ? window_for(cols) : NULL;
     if (fn) fn(v, rows, cols, x, w, y, (inside){0, INT64_MAX / 2});
     else
-        for (int64_t i = 0; i < W; i += PIXELS) { /* the last ones may overlap the previous ones and write the same results again */
+        for (int64_t i = 0; i < W; i += PIXELS) { /* the last results may be written twice */
             i = lki_min(i, W - PIXELS);
             some_pixels(v, rows, cols, x + i * right, w, y + i * apart, right, apart, n, from, index, PIXELS, KIND);
         }
 }
 
-/* Row by row, so that memory is read and written in order. */
+/* Computes a run row by row, so that memory is read and written in order. */
 ALWAYS void run_of_rows(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const int KIND)
 {
     int64_t step;
@@ -259,7 +269,7 @@ static void run_depthwise(const depthwise *v)
         }
 }
 
-/* Source and result in the order of the slot; w is [kh, kw, c, m]. */
+/* Operands of the kernel: src[0] is the source, src[1] the weights [kh, kw, c, m], dst[0] the result. */
 static depthwise depthwise_of(const lki_args *g, int backward)
 {
     const int64_t *s = &g->src[0].shape->dim[g->src[0].shape->rank - 3], *d = &g->dst[0].shape->dim[g->dst[0].shape->rank - 3];
@@ -321,10 +331,10 @@ static void f32_depthwise_grad_x(const lki_args *g)
 #define MERGE_ROW(p) c##p = vf_add(vf_load(top + p * WIDTH), c##p);
 #define PUSH_ROW(p) vf_store(top + p * WIDTH, c##p);
 
-typedef struct group { /* of taps; if there are fewer than TAPS, the first one is repeated */
+typedef struct group { /* TAPS taps; if the window has fewer left, the first one is repeated */
     const float *a[TAPS];
-    int64_t      first[TAPS][2], last[TAPS][2]; /* outputs that have the tap inside the image: columns, rows */
-    unsigned     edge[2];                       /* taps of the first column and of the last */
+    int64_t      first[TAPS][2], last[TAPS][2]; /* outputs first <= o < last read the tap inside the image; [0] columns, [1] rows */
+    unsigned     edge[2]; /* the taps that the first and the last output column read inside the image, as bits */
 } group;
 
 typedef struct deep_weights {
@@ -343,7 +353,7 @@ static unsigned taps_at(const group *t, int level, int64_t o)
     return bits;
 }
 
-/* The sums of up to TAPS taps for channels from n on, into out[tap][WIDTH]. */
+/* Writes the sums of TAPS taps for the channels n, n+1, ... to out[tap][WIDTH]. */
 ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *out, const int KIND)
 {
     _Alignas(64) float  open[LKI_LANE_DEPTH][TAPS * WIDTH];
@@ -355,7 +365,7 @@ ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *ou
     const float *const *a = t->a;
     EACH_ROW(DECLARE_ROW)
 
-    int64_t begin = 0, end = v->OW; /* the columns that all taps have */
+    int64_t begin = 0, end = v->OW; /* the output columns for which all taps are inside the image */
     for (int p = 0; p < TAPS; p++) {
         begin = lki_max(begin, t->first[p][0]);
         end = lki_min(end, t->last[p][0]);
@@ -395,8 +405,9 @@ ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *ou
     EACH_ROW(PUSH_ROW)
 }
 
-/* 3x3 without a multiplier or dilation along the width, a whole vector of channels: rows of the window are three pointers. If all
- * rows of the window are in the image nine chains run side by side, else three. */
+/* For 3x3 windows without a multiplier or dilation along the width, and whole vectors of channels. Each row of the window has a
+ * pointer. If all three rows are inside the image, nine chains run side by side; otherwise three chains, one row after the
+ * other. */
 #define THREE_TAPS(r, p, q, s)                                                                                                     \
     c##p = vf_fma(vf_load(r), d, c##p), c##q = vf_fma(vf_load(r + C), d, c##q), c##s = vf_fma(vf_load(r + 2 * C), d, c##s);
 #define INNER_COLUMNS(...)                                                                                                         \
@@ -405,8 +416,8 @@ ALWAYS void sum_taps(const deep_weights *v, const group *t, int64_t n, float *ou
         __VA_ARGS__                                                                                                                \
     }
 
-/* The same with the sources of three columns in registers, each loaded once: column `fresh` is new, the window has columns p, q,
- * fresh. */
+/* The same, but the sources of three columns are kept in registers, so that each is loaded once. The window has the columns p, q
+ * and `fresh`, of which `fresh` is loaded now. */
 #define LOAD_COLUMN(p) x0##p = vf_load(r0), x1##p = vf_load(r1), x2##p = vf_load(r2), r0 += C, r1 += C, r2 += C;
 #define ROW_OF_TAPS(k, p, q, fresh, e, f, g)                                                                                       \
     c##e = vf_fma(x##k##p, d, c##e), c##f = vf_fma(x##k##q, d, c##f), c##g = vf_fma(x##k##fresh, d, c##g);
@@ -438,11 +449,11 @@ static unsigned edge_taps(const group *t, int64_t width, int64_t ow)
     return ow == 0 ? t->edge[0] : ow == width - 1 ? t->edge[1] : taps_at(t, 0, ow);
 }
 
-/* Channels from n on of one row of outputs, added to nine chains in acc, which stay there from row to row. */
+/* Adds one row of outputs to the nine chains of the channels n, n+1, ... The chains are in acc before and after. */
 static void add_row_of_nine(const deep_weights *v, const group *t, int64_t row, unsigned rows, int64_t n, float *acc)
 {
     const int64_t       C = v->C, step0 = v->axis[1].stride * C, step1 = v->axis[0].stride * v->W * C, step2 = v->H * v->W * C;
-    const int64_t       begin = t->first[0][0], end = t->last[2][0]; /* the columns that all taps have */
+    const int64_t       begin = t->first[0][0], end = t->last[2][0]; /* as in sum_taps() */
     const float *const *a = t->a;
     const int64_t       at = row / v->OH * step2 + row % v->OH * step1 + n;
     const unsigned      all = (1u << TAPS) - 1;
@@ -473,8 +484,8 @@ static void add_row_of_nine(const deep_weights *v, const group *t, int64_t row, 
     EACH_ROW(GIVE_ROW)
 }
 
-/* Channels n .. n + count of all nine taps, whole vectors: row by row, all vectors of a row in turn, so that images are read once
- * and in order. Lane sums are added up the tree; the last one is left in acc. */
+/* Sums all nine taps for the channels n .. n + count - 1, which are whole vectors. For each row it computes all vectors before the
+ * next row, so that images are read once and in order. The sums of lanes are added up the tree. The result is left in acc. */
 static void sum_three_by_three(const deep_weights *v, const group *t, int64_t n, int64_t count, float *acc)
 {
     const int     lanes = v->lanes.count ? v->lanes.count : 1;
@@ -511,7 +522,7 @@ static group group_of(const deep_weights *v, int64_t tap, int64_t count, int64_t
     return t;
 }
 
-/* Nine sums of the channels of a group, for the current lane and for complete subtrees. */
+/* Returns the bytes for nine sums of each channel of a group, for the current lane and for each complete subtree that waits. */
 static size_t depthwise_grad_w_scratch(const lki_args *g)
 {
     const lk_shape *w = g->dst[0].shape;

@@ -1,11 +1,12 @@
-/* Tests whether all of some floats are finite. For kernels that leave out terms with a factor of zero, which is right only if the
- * other factor is finite. */
+/* Tests whether all floats of an array are finite. Kernels that leave out terms with a factor of zero call this first, because they
+ * may do that only if the other factor is finite. */
 #ifndef LKI_KERNEL_CPU_FINITE_H
 #define LKI_KERNEL_CPU_FINITE_H
 
 #include "kernel/cpu/simd.h"
 
-/* Infinity and NaN times zero are NaN, and no later sum removes a NaN. Several chains, because one would wait for itself. */
+/* Infinity and NaN times zero are NaN, and a sum with a NaN is NaN. There are four sums, because each addition waits for the
+ * previous one of the same sum. */
 static inline int all_finite(const float *p, int64_t n)
 {
     vf      a = vf_zero(), b = a, c = a, d = a;

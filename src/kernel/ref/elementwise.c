@@ -1,8 +1,8 @@
 /* Element-wise slots: each one is one expression.
  *
  * MAP writes dst[i] = f(x) with x = src[i]; ZIP writes dst[i] = f(x, y) with both operands broadcast to dst. T is the element type,
- * W the type in which its arithmetic wraps (types.h). Kernels run with FTZ and DAZ: a subnormal operand counts as zero where a slot
- * computes; where it only selects (maximum, where, ...) it may be kept. */
+ * W the type in which its arithmetic wraps (types.h). Kernels run with FTZ and DAZ. So a slot that computes uses zero in place of a
+ * subnormal operand, but a slot that only selects an operand (maximum, where, ...) may return the subnormal number. */
 #include "kernel/broadcast.h"
 #include "kernel/index.h"
 #include "kernel/ref/math.h"
@@ -44,7 +44,7 @@ MAP(is_finite, f64, u8, isfinite(x) != 0)
 MAP(logical_not, u8, u8, !x)
 /* clang-format on */
 
-/* max(low, min(x, high)); written so that NaN, which is neither less nor greater, is kept. */
+/* Computes max(low, min(x, high)). If x is NaN both comparisons are false, so the result is NaN. */
 #define CLIP(T)                                                                                                                    \
     static void T##_clip(const lki_args *a)                                                                                        \
     {                                                                                                                              \
@@ -89,8 +89,8 @@ CLIP(i64)
     ZIP(name, i32, i32, expression)                                                                                                \
     ZIP(name, i64, i64, expression)
 
-/* The remainder is exact and takes the sign of y; a quotient may round up to the next integer, so it is not used. fmod ignores
- * FTZ. */
+/* The result has the sign of y. fmod() is exact; r + y, which changes the sign, is rounded. The quotient x / y is not used, because
+ * rounding may turn it into the next integer. fmod() may return a subnormal number in spite of FTZ, so that becomes zero here. */
 #define FLOAT_MOD(T, fmod, smallest)                                                                                               \
     static T T##_floor_mod(T x, T y)                                                                                               \
     {                                                                                                                              \
@@ -99,7 +99,7 @@ CLIP(i64)
         return (r < 0) != (y < 0) ? r + y : r;                                                                                     \
     }
 
-/* y = -1 is a separate case: the smallest integer has no negative, so it wraps. */
+/* The case y = -1 is separate: the negative of the smallest integer is out of range, so it wraps. */
 #define INTEGER_DIV(T)                                                                                                             \
     static T T##_floor_div(const lki_args *a, T x, T y)                                                                            \
     {                                                                                                                              \
