@@ -12,8 +12,8 @@
  *  2. No thread holds an lki_mutex while a function of the user runs, or while it waits for a device or another thread. If work
  *     includes such a wait, and only one thread at a time may do this work, it has a turn. Submitting work to a device is not a
  *     wait.
- *  3. A brief mutex (LKI_MUTEX) guards data that all threads share. fork() takes all brief mutexes before it forks, so that this data
- *     is consistent in the child, and both processes release them afterwards.
+ *  3. A brief mutex (LKI_MUTEX) guards data that all threads share. fork() takes all brief mutexes before it forks, so that this
+ *     data is consistent in the child, and both processes release them afterwards.
  *  4. The mutexes of objects (lki_mutex_init) and all turns are free in the child. The child must not use what another thread was
  *     working on during the fork.
  *  5. A thread that takes two mutexes takes first the one whose folder comes later in the order of the folders of src/. No thread

@@ -1,11 +1,11 @@
-/* What the parts of a card's plan share.
+/* Types and functions that the files of this folder share.
  *
- *   calls.c       calls, what comes after what, and which of them are one launch
- *   memory.c      one block for everything they make
- *   addresses.c   where their operands and results lie
+ *   calls.c       calls, their order, and which of them are one launch
+ *   memory.c      the block for everything that calls make
+ *   addresses.c   the addresses of operands and results of calls
  *   run.c         launching, capturing, tracing; calls on the host
  *   ways.c        variants of the graph that read inputs where they lie
- *   card.c        the life of a plan on a card, and a replay */
+ *   card.c        making, replaying and freeing a plan on a card */
 #ifndef LKI_PLAN_CARD_INSIDE_H
 #define LKI_PLAN_CARD_INSIDE_H
 
@@ -21,37 +21,36 @@ typedef struct lki_card_call {
     bool            once; /* it needs constants only: the first replay computes its results, and later ones keep them */
     bool            has_scratch;
     bool            arrives; /* it reads an input of the function (ways.c) */
-    size_t          scratch; /* bytes of it, and then where it lies in the block */
-    lki_args        args;    /* of the card */
+    size_t          scratch; /* bytes of scratch; after lki_card_memory() its offset in the block */
+    lki_args        args;    /* for the card's kernel */
     lki_launch      gpu;
-    lki_row_parts   parts; /* partial sums that it leaves instead of its results (calls.c) */
+    lki_row_parts   parts; /* partial sums that it writes instead of its results (calls.c) */
 } lki_card_call;
 
-typedef struct lki_card_launch { /* calls from..end-1; several are a group */
+typedef struct lki_card_launch { /* calls from .. end - 1; several calls are a group */
     int       from, end;
     int       level;
     bool      once;
     lki_group kind;
-    int after, after_count; /* a range of the card's list `after`: launches that it waits for, counted from its part's first */
+    int       after, after_count; /* a range of the card's list `after`: launches that it waits for, numbered within the part */
 } lki_card_launch;
 
-typedef struct
-    lki_card_part { /* launches from..end-1 on the card, captured; then, unless it is the last part, launch `end` on the host */
+typedef struct lki_card_part { /* launches from .. end - 1 on the card; then, except in the last part, launch `end` on the host */
     int   from, end;
-    void *graph; /* NULL: not yet */
+    void *graph; /* the captured launches; NULL: they were not captured yet */
 } lki_card_part;
 
-typedef struct lki_card_input { /* of the function: copied to the card before each replay */
+typedef struct lki_card_input { /* an input of the function: copied to the card before each replay */
     int    input, value;
     size_t at, bytes;
-    size_t before; /* bytes of the input before those that are used */
+    size_t before; /* the offset in the input of the bytes that are used */
 } lki_card_input;
 
-typedef struct lki_card_guest { /* a variable of another memory: copied to the card before each replay, and back if written */
+typedef struct lki_card_guest { /* a variable in another memory: copied to the card before each replay, and back if it is written */
     lk_variable *variable;
     size_t       at, bytes;
     bool         written;
-    void        *host; /* room for its values on their way back */
+    void        *host; /* memory of the host for copying its values back */
 } lki_card_guest;
 
 typedef struct lki_card_output {
@@ -63,7 +62,7 @@ typedef struct lki_card_output {
 enum { LKI_CARD_WAYS = 16 };
 
 typedef struct lki_card_way {
-    char **at;   /* by input */
+    char **at;   /* by input: its address */
     int    seen; /* number of replays with these addresses; 0: the entry is free */
     void  *variant;
 } lki_card_way;
@@ -72,16 +71,16 @@ struct lki_card {
     const lki_graph    *graph;
     lki_device         *device;
     const lki_gpu_line *line;
-    lki_card_share      share;    /* all zero: it is the only member */
+    lki_card_share      share;    /* all zero: the card is the only member */
     const lki_grouping *grouping; /* NULL: every call is a launch of its own */
     lki_buffer         *block;
-    size_t             *at;      /* by root value: where it lies in the block, or LKI_CARD_OUTSIDE */
-    lki_card_call      *calls;   /* launch by launch */
-    lki_member         *members; /* the same, as arguments of kernels that run several calls */
+    size_t             *at;      /* by root value: its offset in the block, or LKI_CARD_OUTSIDE */
+    lki_card_call      *calls;   /* ordered by launch */
+    lki_member         *members; /* the same calls, as arguments of kernels that run several calls */
     int                 count;
     lki_card_launch    *launches;
     int                 launch_count, levels;
-    lki_order           order; /* of launches, until they are captured */
+    lki_order           order; /* the order of launches; used until they are captured */
     int                *after;
     int                 after_count, after_capacity;
     lki_card_part      *parts;
@@ -90,10 +89,10 @@ struct lki_card {
     lki_card_guest     *guests;
     lki_card_output    *outputs;
     int                 input_count, guest_count, output_count;
-    lki_gpu_piece      *arrivals, *results; /* copies before a replay, and after it: of outputs, and of the word `stop` */
+    lki_gpu_piece      *arrivals, *results; /* copies before a replay; copies after it, of outputs and of the word `stop` */
     int                 result_count;
-    bool                gives;              /* the captured graph copies outputs itself, */
-    int                 given, given_count; /* ... after these launches, a range of `after` */
+    bool                gives;              /* the captured graph copies the outputs */
+    int                 given, given_count; /* the launches before that copy: a range of `after` */
     lki_card_way        ways[LKI_CARD_WAYS];
     char              **here; /* addresses of the inputs of this replay; NULL: the plan has no ways */
     int                *stop; /* the card's word (card.h, faults) */
@@ -104,32 +103,33 @@ struct lki_card {
 
 #define LKI_CARD_OUTSIDE ((size_t)-1)
 
-/* Copies within the card, in as few launches as possible (card.c). */
+/* Makes copies within the card, in as few launches as possible (card.c). */
 lk_status lki_card_copy_all(const lki_card *c, int count, const lki_gpu_piece *pieces);
 
-/* Where a root value lies outside the block; NULL: it does not. */
+/* Returns the address of a root value that lies outside the block; NULL: it lies in the block. */
 static inline char *lki_card_placed(const lki_card *c, int root) { return c->share.placed ? c->share.placed[root] : NULL; }
 
-/* Is this variable's home the card? */
+/* True if the variable's home is this card. */
 static inline bool lki_card_has(const lki_card *c, const lki_value *v)
 {
     return lki_same_memory(v->variable->buffer->device, c->device);
 }
 
-/* In this order. */
+/* The steps of lki_card_new(), in this order. */
 lk_status lki_card_order(lki_card *c, const int *nodes, int count);
 lk_status lki_card_memory(lki_card *c);
 lk_status lki_card_place(lki_card *c);
 lk_status lki_card_parts(lki_card *c);
 
-/* Fill in a call except for its addresses, and find the bytes of its scratch. Both depend on shapes only. */
+/* Fills in a call, except for its addresses, and the bytes of its scratch. Both depend only on shapes. */
 lk_status lki_card_describe(lki_card *c, lki_card_call *k);
 
-/* Where a root value lies. NULL without an error: nowhere, because no call reads or writes its elements. NULL with an error: the
- * constant could not be copied to the card. */
+/* Returns the address of a root value. NULL without an error: it has none, because no call reads or writes its elements. NULL with
+ * an error: it is a constant that could not be copied to the card. */
 char *lki_card_home(lki_card *c, int root);
 
-/* The code by which a call reports an index out of range: its op, and above that a number that is larger for earlier calls. */
+/* Returns the code by which a call reports an index out of range. The lower bits are its op, the upper ones a number that is larger
+ * for earlier calls. */
 static inline int lki_card_fault(const lki_card *c, const lki_card_call *k)
 {
     return (int)((c->calls + c->count - k) << 10 | (int)k->node->op);
@@ -142,14 +142,14 @@ lk_status lki_card_give(const lki_card *c, int64_t call, int count,
 lk_status lki_card_run_part(lki_card *c, lki_card_part *p, void *variant); /* NULL: as it was captured */
 lk_status lki_card_run_on_host(lki_card *c, const lki_card_call *k);
 
-/* Does this replay launch the graph of the plan's only part, captured earlier? */
+/* True if this replay launches a graph that was captured earlier, and the plan has only that part. */
 bool lki_card_is_captured(const lki_card *c);
 
-/* Record the launches of that part that read inputs again, as a variant of its graph. */
+/* Records those launches of that part that read inputs once more, as a variant of its graph. */
 lk_status lki_card_capture_variant(lki_card *c, void **variant);
 
-/* First, once inputs and parts are known, find out whether the plan can have ways. Then, for each replay: the variant that reads
- * its inputs where they lie, or NULL. */
+/* lki_card_find_ways() finds out whether the plan can have ways; inputs and parts must be known. lki_card_way_for() finds, for each
+ * replay, the variant that reads the inputs where they lie; *variant is NULL if there is none. */
 lk_status lki_card_find_ways(lki_card *c);
 lk_status lki_card_way_for(lki_card *c, const lki_value_list *in, void **variant);
 

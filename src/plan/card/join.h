@@ -1,19 +1,19 @@
 /* Which calls run as one launch (kernel/group.h), and in which order launches are made.
  *
- * A path is a chain of calls of which each needs the one before. The slack of a call is the number of calls by which it can be late
- * without making the longest path longer.
+ * A path is a chain of calls in which each call needs the previous one. The slack of a call is the number of calls by which it can
+ * be late without making the longest path longer.
  *
- *   updates   Updates of one slot and type are joined if none comes after another. Those of the gradients that are ready last are
- *             one launch, and all others another, which need not wait for those gradients.
+ *   updates   Updates of one slot and type are joined if none of them needs another. The updates by the gradients that are ready
+ *             last are one launch. All other updates are a second launch, which need not wait for those gradients.
  *   small     Small calls are joined if they have the same depth, counted in calls that are not small from the end. No other call
  *             can then lie between two of them, and the longest path does not grow, because a small call takes next to no time.
  *             Calls with much slack and calls with little are separate launches, so that the second need not wait for the first.
- *             A call without slack is joined with calls that it needs or that need it only; any others would delay it.
- *   rows      A call along rows is joined with one that needs it if no call lies between them. Other calls may begin later because
- *             of that; what the join saves is on the path from the first call to the last.
+ *             A call without slack is joined only with calls that it needs or that need it. Any other call would delay it.
+ *   rows      A call along rows is joined with a call that needs it if no call lies between them. Other calls may then begin later,
+ *             but the join makes the path from the first call to the last shorter.
  *
- * Launches are numbered by levels. A launch is one level above the highest that it needs; within a level, launches with a longer
- * path to the end come first. */
+ * Launches are numbered by levels. The level of a launch is one more than the highest level that it needs. Within a level, launches
+ * with a longer path to the end come first. */
 #ifndef LKI_PLAN_CARD_JOIN_H
 #define LKI_PLAN_CARD_JOIN_H
 
@@ -21,14 +21,14 @@
 #include "plan/card/order.h"
 
 typedef struct lki_joinable { /* a call */
-    lki_group      kind;      /* what it becomes, if it becomes one of ROWS */
+    lki_group      kind;      /* the kind of its launch; lki_join_calls() changes it to ROWS if it joins the call along rows */
     int            like;      /* UPDATES: only calls with equal numbers are joined */
     lki_row_member row;
 } lki_joinable;
 
 typedef struct lki_join_rules {
-    const int *most;                                        /* by kind */
-    bool (*along)(const void *user, int call, int earlier); /* does a row of the call need only this row of the earlier? */
+    const int *most;                                        /* by kind: the largest number of calls of a launch */
+    bool (*along)(const void *user, int call, int earlier); /* true if a row of `call` needs only the same row of `earlier` */
     const void *user;
 } lki_join_rules;
 

@@ -7,15 +7,15 @@
 #include "graph/rewrite.h"
 #include "plan/plan.h"
 
-/* All rewrites of a plan on a card, those for every device among them. */
+/* Makes all rewrites of a plan on a card, including those for every device. */
 lk_status lki_card_rewrite(lki_plan *p);
 
-/* Parts of it. */
+/* Two of these rewrites. */
 lk_status lki_card_fuse_pools(lki_graph *g, lki_device *card);
 void      lki_card_fuse_updates(lki_graph *g);
 
-/* Is this an update by the gradient src[0], a rate and a counter only, without a sum of squares? Its first state is the
- * variable. */
+/* True if the node is an update whose only operands are the gradient src[0], a rate and a counter, without a sum of squares. Its
+ * first state is the variable. */
 bool lki_takes_gradient(const lki_node *n);
 
 #endif
