@@ -1,39 +1,39 @@
-/* Merging what N replicas recorded, value by value and node by node. collapse.c decides what is merged, this is how.
+/* Merging the values and nodes that N replicas recorded. collapse.c decides which are merged; these functions merge them.
  *
- *     values of the replicas               merged into                a replica's own is then
- *     UNIFORM   the same on all            that one                   the same
- *     ROWS      neighbouring rows          all rows                   a row range of them
- *     ROW_SUM   a part of a sum each       the whole sum              gone
+ *     values of the replicas                         merged into            the value of one replica is then
+ *     UNIFORM   the same on all replicas             this value             the merged value
+ *     ROWS      neighbouring rows                    all rows               a row range of them
+ *     ROW_SUM   every replica has a part of a sum    the whole sum          not available
  *
  * Invariants
- * 1. A merged node is what one device would have recorded: its shape, rows and mode are worked out again from the merged operands,
- *    and must be what the replicas' results make up together.
- * 2. A node that needs one replica's part of a sum, in any way that is not linear, cannot be merged.
- * 3. LK_EUNSUPPORTED means "cannot be merged": no error is recorded, and `why` says the reason. Other codes are errors. */
+ * 1. A merged node is the node that one device would have recorded. Its shape, rows and mode are inferred again from the merged
+ *    operands, and must agree with the results of all replicas together.
+ * 2. A node cannot be merged if it uses one replica's part of a sum in a way that is not linear.
+ * 3. LK_EUNSUPPORTED means "cannot be merged": no error is recorded, and `why` has the reason. Other codes are errors. */
 #ifndef LKI_GRAPH_MERGE_H
 #define LKI_GRAPH_MERGE_H
 
 #include "core/memory.h"
 #include "graph/echo.h"
 
-typedef struct lki_joined { /* nodes that no replica recorded alone, found to be N of a kind */
+typedef struct lki_joined { /* N nodes, recorded where all replicas met, that do the same with the value of each replica */
     const int *member;
-    int       *dst; /* in `to` */
+    int       *dst; /* the results of the merged node, in `to` */
 } lki_joined;
 
 typedef struct lki_merger {
     lki_graph  *from, *to;
     int         n;
     bool       *live;     /* by node of `from`: it is needed */
-    int        *members;  /* of tuple k, by replica, from k * n on: nodes of `from`; of an echo, the node it repeats */
-    int        *tuple_of; /* by node of `from`; -1: none */
+    int        *members;  /* entry k * n + r: replica r's node of tuple k, in `from`; for an echo, the node that it repeats */
+    int        *tuple_of; /* by node of `from`: its tuple; -1: it is in none */
     int         tuples;
     bool       *done;  /* by tuple */
-    int        *whole; /* by value of `from`: what became of it in `to`, for a replica's value the merged one; -1: nothing yet */
-    int        *alone; /* by value of `from`: a replica's own rows of the merged value; -1: nothing yet */
+    int        *whole; /* by value of `from`: its value in `to`, which is the merged one for a replica's value; -1: none yet */
+    int        *alone; /* by value of `from`: a replica's own rows of the merged value; -1: none yet */
     lki_joined *joins;
     int         join_count, join_capacity;
-    lk_tensor  *stand_in; /* operands to work out a merged node with, and pointers to them */
+    lk_tensor  *stand_in; /* operands for inferring a merged node, and pointers to them */
     lk_tensor **operand;
     lki_arena   arena;
     char        why[256];
@@ -54,23 +54,24 @@ static inline int lki_member_dst(const lki_merger *m, const int *member, int r, 
 
 static inline bool lki_is_alias(const lki_node *n) { return n->slot == LKI_K_none; }
 
-/* Operands whose elements are not read: those that give a shape, and what an alias has besides its first. */
+/* True for operands whose elements are not read: those of which only the shape is used, and all but the first operand of an
+ * alias. */
 static inline bool lki_is_unread(const lki_node *n, int operand)
 {
     return lki_shape_only(n, operand) || (lki_is_alias(n) && operand > 0);
 }
 
-/* What is the same for all, whatever it was called before, is uniform; rows stay rows. */
+/* Returns the rows of a value that is the same on all replicas: rows stay rows, and everything else is uniform. */
 static inline lki_rows lki_common_rows(const lki_rows *rows) { return rows->kind == LKI_ROWS ? *rows : (lki_rows){0}; }
 
-/* LK_EUNSUPPORTED, and the reason. */
+/* Stores the reason in m->why and returns LK_EUNSUPPORTED. */
 lk_status lki_merge_refuse(lki_merger *m, const char *format, ...) LKI_PRINTF(2, 3);
 
-/* Room for `count` numbers until the end; NULL without memory. */
+/* Returns room for `count` numbers, which lasts as long as the merger; NULL without memory. */
 int *lki_merge_integers(lki_merger *m, int count);
 
-/* Values and nodes of the new graph. A shape is something to take a shape from; the node is like one of `from`, on operands of
- * `to`. */
+/* Add a value or a node to the new graph. lki_merge_add_shape() adds a value of which only the shape is used. lki_merge_add_node()
+ * adds a node like one of `from`, with operands of `to`. */
 lk_status lki_merge_add_value(lki_merger *m, const lki_value *v, int *out);
 lk_status lki_merge_add_alias(lki_merger *m, int of, const lk_shape *shape, const lki_rows *rows, int64_t offset, int *out);
 lk_status lki_merge_add_shape(lki_merger *m, lk_dtype dtype, const lk_shape *shape, const lki_rows *rows, int *out);
@@ -78,13 +79,13 @@ lk_status lki_merge_add_constant(lki_merger *m, lk_tensor *t, int *out);
 int       lki_merge_add_node(lki_merger *m, const lki_node *like, const lki_attr *attr, const int *src); /* -1 without memory */
 lk_status lki_merge_add_results(lki_merger *m, int node, const lki_infer *f, int *dst);
 
-/* Value v of `from` by itself: as all have it, or one replica's rows. */
+/* Finds the value of `to` for the single value v of `from`: the value that all replicas have, or one replica's rows. */
 lk_status lki_merge_alone(lki_merger *m, int v, int *out);
 
-/* One value of `to` for v[0..n-1], one of each replica. */
+/* Merges v[0..n-1], one value of each replica, into one value of `to`. */
 lk_status lki_merge_values(lki_merger *m, const int *v, int *out);
 
-/* One node for the nodes member[0..n-1]; dst receives its results. */
+/* Merges the nodes member[0..n-1] into one node. dst receives its results. */
 lk_status lki_merge_nodes(lki_merger *m, const int *member, int *dst);
 
 #endif
