@@ -1,4 +1,4 @@
-/* Device names as text, and the devices they name. */
+/* Names of devices, and finding the devices that they name. */
 #ifndef LKI_DIST_DEVICE_H
 #define LKI_DIST_DEVICE_H
 
@@ -14,12 +14,14 @@ typedef struct lki_device_name {
 
 bool lki_device_name_parse(const char *text, lki_device_name *out);
 
-/* The same for a device that must exist; else LK_EINVAL and an error. */
-int       lki_devices_default(void); /* how many devices a strategy gets that names none: all GPUs, else all CPU devices */
+/* Returns the number of devices of a strategy that names none: all GPUs or, if there are no GPUs, all CPU devices. */
+int lki_devices_default(void);
+
+/* Parses the name of a device that must exist. LK_EINVAL and an error: there is no such device. */
 lk_status lki_device_find(const char *call, const char *text, lki_device_name *out);
 
-/* The devices of a strategy, in the order asked for (none: all): canonical names (one reference, lki_names_drop) and the devices
- * (lki_release). */
+/* Finds the devices of a strategy, in the order of `asked`; if that is empty, all devices. The caller gets a reference to the
+ * canonical names (lki_names_drop) and the list of devices (lki_release). */
 lk_status lki_devices_resolve(const char *call, lk_names asked, lk_names *canonical, lki_device ***devices);
 
 lk_names lki_names_new(int count, const char *const *items, lki_life life);

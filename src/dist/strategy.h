@@ -7,7 +7,8 @@
  * Invariants
  * 1. Exactly one of "in cross-replica context" and "has a replica context" is true on a thread at any moment.
  * 2. The stack of scopes is thread-local; a new thread starts with none. run, reduce and the others enter the scope themselves.
- * 3. Replicas are devices in the order given. CPU replicas share memory, so a mirrored variable has one storage for all of them. */
+ * 3. Each replica has a device; the order of replicas is that of the devices that the user named. Replicas on CPU devices share
+ *    memory, so a mirrored variable has one storage for all of them. */
 #ifndef LKI_DIST_STRATEGY_H
 #define LKI_DIST_STRATEGY_H
 
@@ -17,7 +18,7 @@
 
 typedef enum lki_strategy_kind { LKI_STRATEGY_DEFAULT, LKI_STRATEGY_ONE_DEVICE, LKI_STRATEGY_MIRRORED } lki_strategy_kind;
 
-/* One replica, for the thread that runs it; all N live as long as their strategy. */
+/* The context of a replica, for the thread that runs it. The N contexts exist as long as their strategy. */
 struct lk_replica_context {
     lki_replica  ops; /* first: the part that op/ uses */
     lk_strategy *strategy;
@@ -32,8 +33,8 @@ struct lk_strategy {
     int                      replicas; /* N */
     int                      lanes;    /* V */
     lk_order                 order;
-    lki_precision            precision; /* its own; LKI_PRECISIONS: that of the runtime */
-    lki_device             **device;    /* by replica; they live as long as the process */
+    lki_precision            precision; /* the precision of this strategy; LKI_PRECISIONS: that of the runtime is used */
+    lki_device             **device;    /* by replica; devices exist as long as the process */
     lk_names                 names;     /* canonical */
     lk_replica_context      *context;   /* by replica */
     lk_cross_device_ops     *cross;     /* a reference */
@@ -53,13 +54,13 @@ typedef struct lki_context { /* what a thread saves and restores around a change
     lki_context_kind    kind;
     lk_strategy        *strategy;  /* NULL: none */
     lk_replica_context *replica;   /* REPLICA */
-    lki_replica_run    *run;       /* REPLICA, of several: their run, where they meet */
-    int                 component; /* UPDATE: which */
-    lki_device         *device;    /* the thread's, kept while another context is entered */
+    lki_replica_run    *run;       /* REPLICA, if there are several: the run in which they meet */
+    int                 component; /* UPDATE: the index of the component that is updated */
+    lki_device         *device;    /* the thread's current device, which is restored with the context */
 } lki_context;
 
 lki_context lki_context_now(void);
-lki_context lki_context_enter(lki_context to); /* returns the one before */
+lki_context lki_context_enter(lki_context to); /* returns the context before */
 void        lki_context_restore(const lki_context *before);
 
 static inline lki_context lki_context_cross(lk_strategy *s)
@@ -72,7 +73,8 @@ static inline lki_context lki_context_cross(lk_strategy *s)
  * LK_ESTATE and an error that says what to do instead. */
 lk_status lki_need_cross(const char *call, const lk_strategy *s);
 
-/* Make variables as the strategy that owns `v` would (slots of an optimiser), or as in the current context if none does. */
+/* Enters the context in which variables are made as the strategy that owns `v` makes them (for slots of an optimiser). If no
+ * strategy owns it, or in replica context, the context does not change. Returns the context before. */
 lki_context lki_context_of_variable(const lk_variable *v);
 
 /* For a thread that acts for all replicas: sets the replica whose values ops compute now. End with lki_replica_set(NULL). */
@@ -87,10 +89,10 @@ lk_variable *lki_replica_create(lki_replica *self, const lk_variable_args *args)
 
 /* ---- meeting (run.c) ---- */
 
-/* All replicas of this thread's run call this with their `mine`. When all have arrived, fn runs once, on replica 0's thread, in
- * cross-replica context, with all values in replica order; then all replicas continue with its status. `call` and `detail` (may be
- * NULL) must be the same on all replicas: if a replica arrives for a different call, or returns, all fail with an error that names
- * both. */
+/* Every replica of this thread's run calls this, and passes its value `mine`. When all have arrived, fn runs once, on replica 0's
+ * thread, in cross-replica context, with all values in the order of replicas. Then all replicas continue with its status. `call`
+ * and `detail` (may be NULL) must be the same on all replicas: if a replica arrives for a different call, or returns, all fail
+ * with an error that names both. */
 typedef lk_status lki_meeting_fn(lk_strategy *s, int count, void *const *everyones, void *first);
 lk_status         lki_meet(const char *call, const char *detail, lki_meeting_fn *fn, void *mine);
 
@@ -98,39 +100,39 @@ lk_status         lki_meet(const char *call, const char *detail, lki_meeting_fn 
  * by then. */
 lk_status lki_meet_within(const char *call, const char *detail, double seconds, lki_meeting_fn *fn, void *mine);
 
-/* A new tensor of this thread with the value of one that another replica's thread made. */
+/* Returns a new tensor of this thread, with the value of a tensor that another replica's thread made. */
 lk_tensor *lki_own(lk_tensor *t);
 
 /* ---- sums over replicas (combine.c) ---- */
 
-/* The sum that one device would compute, from one value per replica that is linear in sums over rows (total.c); NULL: it is not
- * linear. */
+/* Computes, from one value per replica, the sum that one device would compute (total.c). The values must be linear in sums over
+ * rows; NULL: they are not. */
 lk_tensor *lki_total(int count, lk_tensor *const *items);
 
-/* If all replicas have the same bits, `equal` times the value, else `differ` times their sum. */
+/* If the values of all replicas have the same bits, returns `equal` times the value, else `differ` times their sum. */
 lk_tensor *lki_agreed(int count, lk_tensor *const *items, double equal, double differ);
 
-/* The sum (or mean) over the replicas of one value each has; exact where they are linear in sums over rows. `cross` (NULL: the
- * strategy's) determines the order in which other values are added. Errors name `call`. */
+/* Returns the sum (or mean) of one value per replica. It has the bits of one device if the values are linear in sums over rows.
+ * `cross` (NULL: the strategy's) determines the order in which other values are added. Errors name `call`. */
 lk_tensor *lki_combine(const char *call, lk_strategy *s, lk_cross_device_ops *cross, bool mean, int count, lk_tensor *const *items);
 
 lk_tensor *lki_replica_all_reduce(lki_replica *self, bool mean, lk_tensor *x);
 lk_tensor *lki_replica_all_gather(lki_replica *self, int axis, lk_tensor *x);
 
-/* One element of a per-replica value for replica r; anything else as it is. Recurses into nests. */
+/* Returns replica r's element of a per-replica value, and any other value unchanged. It does this inside nests too. */
 lk_tensor *lki_select(lk_tensor *t, int r);
 
 /* LK_OK if all per-replica values in t have as many replicas as s. Else LK_EINVAL and an error that begins with `call` and `what`
  * (of number `i`). */
 lk_status lki_check_replicas(const char *call, const char *what, int i, const lk_strategy *s, const lk_tensor *t);
 
-/* lk_gather_values() with `call` as the name in errors. */
+/* The same as lk_gather_values(), but errors name `call`. */
 lk_tensor *lki_gather_values(const char *call, lk_strategy *s, lk_tensor *value, int axis);
 
-/* All replicas' values joined along an axis; errors name `call` and the replica. */
+/* Joins the values of all replicas along an axis. Errors name `call` and the replica. */
 lk_tensor *lki_join(const char *call, int count, lk_tensor *const *items, int axis);
 
-/* The reverse: one per-replica value from one value per replica. If all are the very same tensor, that tensor. */
+/* Makes a per-replica value of one value per replica. If all are the same tensor object, returns this tensor. */
 lk_tensor *lki_regroup(lk_strategy *s, int count, lk_tensor *const *items, const char *call);
 
 #endif
