@@ -19,7 +19,7 @@ lk_names lk_extended_parameter_devices(lk_strategy *s) { return devices("lk_exte
 
 lk_names lk_extended_non_slot_devices(lk_strategy *s, lk_variables v)
 {
-    (void)v; /* replicas that share memory can all read it */
+    (void)v; /* the answer is the same for all variables: all devices of the strategy */
     return devices("lk_extended_non_slot_devices", s);
 }
 
@@ -76,7 +76,7 @@ typedef struct updating {
     lk_tuple     args;
     void        *user;
     lk_tuple     out;  /* one value per component; replica 0's step owns them */
-    lk_tensor   *mine; /* in replica context: this replica's; a reference, except on replica 0 */
+    lk_tensor   *mine; /* in replica context: this replica's result; a reference is held, except on replica 0 */
 } updating;
 
 static lk_tuple component_args(lk_tuple args, int r)
@@ -109,8 +109,8 @@ static lk_status check_mirrored(const updating *u, void *const *everyones, int c
     return LK_OK;
 }
 
-/* If the components share one storage, fn runs once and all get its result. `everyones` (NULL: outside replicas) has each replica's
- * value for its component. */
+/* If the components share one storage, fn runs once and all get its result. `everyones`: the `updating` of each replica, with the
+ * arguments for its component; NULL unless several replicas meet. */
 static lk_status update_components(lk_strategy *s, updating *u, void *const *everyones)
 {
     lki_spread *p = u->v->spread;
@@ -186,7 +186,7 @@ lki_block lki_colocate_enter(lk_strategy *s, lk_variable *v)
         return (lki_block){0};
     }
     if (!v || !v->spread || v->spread->strategy != s) {
-        lki_fail(LK_EINVAL, "LK_COLOCATE: \"%s\" was not made in the scope of %s; only its own variables can be a place for others",
+        lki_fail(LK_EINVAL, "LK_COLOCATE: \"%s\" was not made in the scope of %s; only variables of that strategy can be used here",
                  v ? v->name : "NULL", s->text);
         return (lki_block){0};
     }

@@ -149,7 +149,7 @@ static lk_tensor *trace_read(lki_tracer *tracer, lk_variable *v)
     return lki_tensor_traced(value->dtype, &value->shape, &value->rows, g->token, entry->value);
 }
 
-/* The replica of this thread; with one replica, or outside of them, -1: what is recorded belongs to none of them alone. */
+/* The id of this thread's replica; -1 if there is only one replica, or outside replica context. */
 static int replica_here(void)
 {
     const lki_replica *r = lki_replica_current();
@@ -181,7 +181,7 @@ static void note_where(lki_graph_where *w, const lki_replica *r)
     if (r->id < w->count) w->device[r->id] = lki_device_current();
 }
 
-/* Ops between those of replicas, such as what combines their values, go where the replicas are. */
+/* The graph's device is that of the first op of a replica; if no replica records, that of the first op. */
 static void note_device(lki_graph *g)
 {
     lki_device *here = lki_device_current();
@@ -202,7 +202,7 @@ static void note_precision(lki_graph *g)
     g->own_precision = true;
 }
 
-/* The node of an op on operands src: a new one, or, of an echo, that of replica 0. */
+/* Finds the node of an op on operands src: a new one or, if the op is an echo (echo.h), the node of replica 0 that it repeats. */
 static lk_status enter_node(lki_graph *g, const lki_infer *f, int nsrc, const int *src, int ndst, int *node)
 {
     const int r = replica_here();

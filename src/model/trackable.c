@@ -71,7 +71,7 @@ static lk_status layer_child(lki_trackables *t, int parent, const char *name, lk
     return child(t, parent, name, (lki_tracked){.kind = LKI_TRACKED_MODEL, .object = m, .inside = true, .exact = m->calls});
 }
 
-/* Among paths of the same length the first one counts. Keras makes the graph of a functional model before it is compiled. */
+/* Of several shortest paths to a node the first is its key, so the order matters: as in Keras, layers before the optimiser. */
 static lk_status expand_model(lki_trackables *t, int node, void *object)
 {
     const lk_model *m = object;
@@ -106,7 +106,7 @@ static lk_status expand_operations(lki_trackables *t, int node, void *object)
     return LK_OK;
 }
 
-/* Where Keras' layers keep their weights, if that is not under their visible names. "": of every other class. */
+/* Where Keras' layers keep their weights, if not under their visible names. The first match counts; "" matches every class. */
 static const struct {
     const char *class, *weight, *path;
 } PLACES[] = {
@@ -145,7 +145,7 @@ static const char *weight_path(const lk_layer *l, int i)
     return name;
 }
 
-/* The length of the part before the slash; 0: there is none, or names are not Keras'. */
+/* The length of the path's part before the slash; 0: it has no slash, or it is not from PLACES. */
 static size_t part_of(const lk_layer *l, int i)
 {
     const char *path = weight_path(l, i), *slash = strchr(path, '/');
@@ -212,7 +212,7 @@ static lk_status expand_group(lki_trackables *t, int node, void *object)
     return LK_OK;
 }
 
-/* "test_loss/total" is its "total". A metric that has not had predictions yet may have none. */
+/* The name of variable "test_loss/total" here is "total". A metric without predictions so far may have no variables. */
 static lk_status expand_metric(lki_trackables *t, int node, void *object)
 {
     const lk_variables list = lk_metric_variables(object);

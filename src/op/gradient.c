@@ -31,7 +31,7 @@ static lk_tensor *divide(lk_tensor *a, lk_tensor *b) { return lk_div(a, b); }
  * rows, because other replicas may have more. */
 static lk_tensor *to(lk_tensor *t, const lk_tensor *like)
 {
-    if (lki_sums_pixels(t, &like->shape)) t = t->pooled->d; /* the same numbers without the zeros between them */
+    if (lki_sums_pixels(t, &like->shape)) t = t->pooled->d; /* the pooled gradient: the numbers of t without its zeros */
     bool one = !lki_bad(t) && t->rows.kind == LKI_ROWS && like->rows.kind != LKI_ROWS && t->shape.rank &&
                t->shape.rank == like->shape.rank && t->shape.dim[0] == 1 && like->shape.dim[0] == 1;
     return lki_reduce_to(one ? lk_reduce_sum(t, .axis = LK_AXES(0), .keepdims = LK_ON) : t, &like->shape);
@@ -489,7 +489,7 @@ RULE(conv2d)
     GIVE(1, windowed3(b, LKI_OP_conv2d_pool_grad_w, X(1), X(0), p->d, p->cell));
 }
 
-/* The gradient of the pooled d at its cells: the elements that `cell` selects of the convolution of (x, w). Rows and columns that
+/* The gradient for the operand d: of the convolution of (x, w), the elements that `cell` selects. Rows and columns that
  * the pool left out are not computed. */
 static lk_tensor *picked(lki_backward *b, lk_tensor *x, lk_tensor *w, lk_tensor *cell)
 {
@@ -539,9 +539,9 @@ RULE(all_gather)
     GIVE(0, lki_apply1(LKI_OP_slice, &attr, sum));
 }
 
-/* A sum over the replicas whose gradient is already the same on all of them, and the op at which the gradient is completed
- * (`replicated`). The values between the two are the same on all replicas. So the replicas meet over the plain sum over rows, and
- * nothing is rounded in between. */
+/* Between `combined` (a sum over the replicas) and `replicated`, values and gradients are the same on all replicas. So `combined`
+ * passes its gradient on unchanged, and `replicated` adds up the gradients of all replicas. The replicas exchange nothing but
+ * plain sums over rows, so the bits are those of one device (nn/norm.c). */
 RULE(combined) { GIVE(1, lk_identity(DY(0))); }
 
 RULE(replicated)

@@ -1,8 +1,8 @@
 /* Pooling, vectors over channels.
  *
- * Order of summation: averages kh, kw; gradients output row, output column, ascending; plain additions from +0. Additions that the
- * definition does not have are masked, never done with zeros. Every vector of channels visits a window's cells (or a pixel's
- * windows) in that order, so the vector width never changes bits.
+ * Order of summation: an average adds cells by kh, then kw; a gradient adds outputs by row, then column; ascending, from +0. Cells
+ * outside the image and outputs that chose another cell are left out, not added as zeros. Every vector of channels visits a
+ * window's cells (or a pixel's windows) in that order, so the vector width never changes bits.
  *
  * Windows are visited in the order of the output. If a pixel belongs to several of them, its sum is gathered by the pixel, in that
  * order. */
@@ -25,7 +25,7 @@ static axis axis_of(const lki_window *w, int i, const int64_t *in, const int64_t
     return (axis){in[i], out[i], w->size[i], w->stride[i], w->pad[i]};
 }
 
-/* x is the image, y the pooled array; the range is one of images of dst. */
+/* x is the shape of the images, y that of the pooled array; the range lo .. hi consists of whole images of dst. */
 static pool pool_of(const lki_args *g, const lk_shape *x, const lk_shape *y, const lki_view *cell)
 {
     const int64_t *in = &x->dim[x->rank - 3], *out = &y->dim[y->rank - 3], *d = &g->dst[0].shape->dim[g->dst[0].shape->rank - 3];
@@ -142,7 +142,7 @@ ALWAYS void each_window(const pool *v, const float *src, float *dst, window_fn *
     }
 #define EACH(i) _Pragma("GCC unroll 8") for (int i = 0; i < V; i++)
 
-enum { FEW = HAS_MANY_REGISTERS ? 1 : 2, MANY = HAS_MANY_REGISTERS ? 4 : 8 }; /* vectors with two or three values each, with one */
+enum { FEW = HAS_MANY_REGISTERS ? 1 : 2, MANY = HAS_MANY_REGISTERS ? 4 : 8 }; /* MOST for 2 or 3 values per vector; for 1 value */
 
 /* Any values, any type of cells. */
 ALWAYS void max_of_any(const pool *v, const window *win, const float *x, float *y, const int K)
@@ -166,7 +166,7 @@ ALWAYS void max_of_any(const pool *v, const window *win, const float *x, float *
     });
 }
 
-/* By value, so that members of v and win stay in registers where this is not called. */
+/* Arguments are passed by value, so that the caller can keep the members of v and win in registers. */
 static __attribute__((noinline)) void max_with_nan(pool v, window win, const float *x, float *y) { max_of_any(&v, &win, x, y, 0); }
 
 /* One more cell at kh, kw, with V vectors. */
@@ -287,7 +287,7 @@ typedef struct reach {
     int64_t first, count, place;
 } reach;
 
-/* The outputs for cell 0 from a zeroed struct, then for the next cell: outputs o with at - size < o * stride <= at. */
+/* Moves *r from cell i - 1 (for cell 0: from zeros) to cell i, which is read by the outputs o with at - size < o * stride <= at. */
 static inline void next_reach(const axis *a, int64_t i, reach *r)
 {
     const int64_t at = i + a->pad;
@@ -343,7 +343,7 @@ ALWAYS void gather_image(const pool *v, int64_t image, int64_t base, const float
     }
 }
 
-/* dy of one image by the cells of its windows. */
+/* dy of one image, divided by the number of cells of each window that are inside the image. */
 static void shares_of_image(const pool *v, int64_t image, const float *dy, float *share)
 {
     for (int64_t oh = 0; oh < v->h.out; oh++)
@@ -365,7 +365,7 @@ static __attribute__((noinline)) void each_max_of_any(pool v, const float *x, fl
 static void f32_max_pool(const lki_args *g)
 {
     const pool v = pool_of(g, g->src[0].shape, g->dst[0].shape, g->ndst > 1 ? &g->dst[1] : NULL);
-    const bool four = v.h.size == 2 && v.w.size == 2; /* so few that masks, where they are cheap, cost less than sums */
+    const bool four = v.h.size == 2 && v.w.size == 2; /* then, if masks are cheap, max_of_any is faster than max_and_byte */
     if (!v.cell) each_window(&v, g->src[0].data, g->dst[0].data, max_alone);
     else if (v.cell->dtype != LK_U8 || (four && HAS_MANY_REGISTERS)) each_max_of_any(v, g->src[0].data, g->dst[0].data);
     else each_window(&v, g->src[0].data, g->dst[0].data, max_and_byte);

@@ -12,11 +12,11 @@
 
 enum {
     WIDE_WEIGHTS = 128 * 1024, /* bytes of a matmul's second operand from which it runs per thread rather than per lane */
-    MANY_WEIGHTS = 4,          /* times the elements of its other operand and its result: then by columns */
-    WIDE_SUM = 8192,           /* elements of a matmul's sum over rows from which its tiles are shared out, ... */
-    MANY_ENTRIES = 64,         /* ... unless a lane has as many entries: then its own operands, still in cache, count for more */
-    LARGEST_PARTIAL = 65536,   /* ... and the sum has at most this many elements */
-    COARSE_PIECE = 65536, /* elements of a piece of a matrix product, at most: a gradient that stays in the second-level cache */
+    MANY_WEIGHTS = 4,          /* from this many times the bytes of the first operand and the result, it runs by columns */
+    WIDE_SUM = 8192,           /* elements of a matmul's result from which it sums over all rows by tiles, not lane by lane, ... */
+    MANY_ENTRIES = 64,         /* ... unless a lane has this many entries, so that operands still in its cache matter more, ... */
+    LARGEST_PARTIAL = 65536,   /* ... and the result has at most this many elements */
+    COARSE_PIECE = 65536, /* the most elements of a piece of a matrix product, so that the piece stays in the second-level cache */
     COARSE_ROWS = 8,      /* and its rows, at least */
     SMALL = 4096,         /* elements below which a uniform task is not worth sharing out */
 };
@@ -225,7 +225,7 @@ static bool makes_operand(const lki_cpu_plan *p, int a, const lki_task *b)
     return false;
 }
 
-/* A variable that b overwrites. */
+/* Does a read a variable that b overwrites? */
 static bool reads_what_it_writes(const lki_cpu_plan *p, const lki_task *a, const lki_task *b)
 {
     const lki_graph *g = p->graph;
@@ -243,8 +243,8 @@ static bool reads_a_range(const lki_cpu_plan *p, int a, const lki_task *b)
     return false;
 }
 
-/* Results of equal size, b element-wise: b's piece needs just a's piece. Where a reads what b writes, a must be element-wise as
- * well. */
+/* True if a piece of b needs just the same piece of a: the sizes are equal, b is element-wise and reads no range of a's result; and
+ * a is element-wise too, or it makes an operand of b and reads no variable that b overwrites. */
 static bool piecewise(const lki_cpu_plan *p, int a, const lki_task *b)
 {
     const lki_task *from = &p->tasks[a];
@@ -353,7 +353,7 @@ static void make_groups(lki_cpu_plan *p, const edges *e)
     }
 }
 
-/* Small pieces, or, with a matrix product among the tasks, ones large enough for it, and as many for each thread. */
+/* The elements of a piece: few; but if one task is a matrix product, enough for it, and about as many pieces for each thread. */
 static int64_t piece_of(const lki_cpu_plan *p, const lki_task *t, bool coarse)
 {
     if (!coarse) return lki_max(t->unit, LKI_PIECE / t->unit * t->unit);
@@ -391,8 +391,8 @@ static bool chainable(const lki_cpu_plan *p, const lki_task *a, const lki_task *
            n->rows.per_row == m->rows.per_row && n->rows.global == m->rows.global && n->rows.first == m->rows.first;
 }
 
-/* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. Operands one of them makes for another
- * have that shape too, so each piece needs just the same piece of them. */
+/* Neighbouring element-wise LANE tasks of one turn with results of one shape are a chain. An operand that another task of the
+ * chain makes has that shape too, so a piece of the result needs just the same piece of the operand. */
 static void make_chains(lki_cpu_plan *p)
 {
     for (int t = 0; t < p->task_count; t++) {

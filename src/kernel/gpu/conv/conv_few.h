@@ -1,7 +1,7 @@
 /* Convolutions with few weights per out channel, as in a network's first layer. Tiles would be mostly empty; the time is that of
  * reading and writing each number once.
  *
- *     conv_few.cu        conv2d, with bias, relu and a 2x2 max pool; in f32, of up to nine weights, the reference's chains
+ *     conv_few.cu        conv2d, also with bias, relu or a 2x2 max pool; in f32, up to nine weights are summed as in the reference
  *     conv_few_grad.cu   the gradient for its weights, plain and through the pool; its order of sums is in that file
  *
  * The cells of an image that a block needs are in shared memory, a patch; cells outside the image are zeros there. A thread has
@@ -54,7 +54,7 @@ struct patch {
 
     __host__ __device__ int size() const { return rows * pitch; }
 
-    /* Start copying `count` rows, from row `first` of the padded image on (mma.h). Called by the whole block. */
+    /* Start copying `count` rows, beginning with row `first` of the padded image (copies.h). Called by the whole block. */
     __device__ void bring(float *to, const float *image, int first, int count) const
     {
         const int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32, line = IW * C, before = pad[1] * C;
@@ -165,7 +165,7 @@ static inline int few_window_of(const conv &v) /* an index in LKI_FEW_WINDOWS, o
 
 bool few_conv2d(const lki_args *g, const conv &v); /* false: the shape is not supported, and nothing was done */
 
-/* entries: with a pool. */
+/* entries: which outputs won in the pool's windows; not used without a pool. */
 bool   is_few_grad_w(const conv &v);
 size_t few_grad_w_scratch(const conv &v, int lanes);
 void   few_grad_w(const lki_args *g, const conv &v, const pool_entries &entries);
