@@ -39,7 +39,7 @@ typedef struct lk_runtime_args {
     int            lanes;        /* default 0: those of the current runtime */
     lk_integer     seed;         /* default: that of the current runtime */
     lk_precision   precision;    /* default: that of the current runtime */
-    lk_integer     memory_limit; /* most bytes of the host's memory that what is made under it may hold; default 0: no limit */
+    lk_integer     memory_limit; /* most bytes of the host's memory that what is made under it may hold; default: no limit */
     const char    *cores;        /* processing units its threads may use, as "0-3,8"; default NULL: all the process may use */
     lk_run_pieces *run;          /* the caller's own threads compute; .threads is required then: how many it can run at once */
     lk_text_hook   output;       /* as of lk_set_output(); default NULL: that of the current runtime */
