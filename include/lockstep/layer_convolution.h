@@ -1,0 +1,111 @@
+/* Dense layers, convolutions and pooling (layer.h). */
+#ifndef LOCKSTEP_LAYER_CONVOLUTION_H
+#define LOCKSTEP_LAYER_CONVOLUTION_H
+
+#include "layer.h"
+
+LK_BEGIN
+
+/* ---- dense and convolutions ---- */
+
+typedef struct lk_dense_args {
+    const char   *kw_;
+    int64_t       units;      /* required */
+    lk_activation activation; /* default LK_LINEAR */
+    LKI_KERNEL_AND_BIAS;
+    LKI_LAYER_COMMON;
+} lk_dense_args;
+#define lk_dense(...) lk_dense_kw(LKI_KW(lk_dense_args, __VA_ARGS__))
+LK_API lk_layer *lk_dense_kw(lk_dense_args args);
+
+typedef struct lk_conv_layer_args {
+    const char   *kw_;
+    int64_t       filters;      /* required */
+    int64_t       kernel_size;  /* required (or kernel_shape): the same in both directions */
+    lk_axes       kernel_shape; /* instead: LK_AXES(3, 5) */
+    lk_axes       strides;      /* default 1 */
+    lk_padding    padding;      /* default LK_VALID; conv1d also LK_CAUSAL */
+    lk_axes       dilation;     /* default 1; not for transposed convolutions */
+    lk_activation activation;   /* default LK_LINEAR */
+    LKI_KERNEL_AND_BIAS;
+    LKI_LAYER_COMMON;
+} lk_conv_layer_args;
+#define lk_conv1d(...) lk_conv1d_kw(LKI_KW(lk_conv_layer_args, __VA_ARGS__))
+#define lk_conv2d(...) lk_conv2d_kw(LKI_KW(lk_conv_layer_args, __VA_ARGS__))
+#define lk_conv2d_transpose(...) lk_conv2d_transpose_kw(LKI_KW(lk_conv_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_conv1d_kw(lk_conv_layer_args args);
+LK_API lk_layer *lk_conv2d_kw(lk_conv_layer_args args);
+LK_API lk_layer *lk_conv2d_transpose_kw(lk_conv_layer_args args);
+
+typedef struct lk_depthwise_args {
+    const char     *kw_;
+    int64_t         kernel_size;                              /* required; or kernel_shape */
+    lk_axes         kernel_shape;                             /* instead: LK_AXES(3, 5) */
+    lk_integer      depth_multiplier;                         /* default 1 */
+    lk_axes         strides;                                  /* default 1 */
+    lk_padding      padding;                                  /* default LK_VALID */
+    lk_axes         dilation;                                 /* default 1 */
+    lk_activation   activation;                               /* default LK_LINEAR */
+    lk_switch       use_bias;                                 /* default LK_ON */
+    lk_initializer *depthwise_initializer, *bias_initializer; /* default Glorot uniform, zeros */
+    lk_regularizer *depthwise_regularizer, *bias_regularizer, *activity_regularizer;
+    lk_constraint  *depthwise_constraint, *bias_constraint;
+    LKI_LAYER_COMMON;
+} lk_depthwise_args;
+#define lk_depthwise_conv2d(...) lk_depthwise_conv2d_kw(LKI_KW(lk_depthwise_args, __VA_ARGS__))
+LK_API lk_layer *lk_depthwise_conv2d_kw(lk_depthwise_args args);
+
+typedef struct lk_separable_args {
+    const char     *kw_;
+    int64_t         filters;          /* required */
+    int64_t         kernel_size;      /* required; or kernel_shape */
+    lk_axes         kernel_shape;     /* instead: LK_AXES(3, 5) */
+    lk_integer      depth_multiplier; /* default 1 */
+    lk_axes         strides;          /* default 1 */
+    lk_padding      padding;          /* default LK_VALID */
+    lk_axes         dilation;         /* default 1 */
+    lk_activation   activation;       /* default LK_LINEAR */
+    lk_switch       use_bias;         /* default LK_ON */
+    lk_initializer *depthwise_initializer, *pointwise_initializer, *bias_initializer;
+    lk_regularizer *depthwise_regularizer, *pointwise_regularizer, *bias_regularizer, *activity_regularizer;
+    lk_constraint  *depthwise_constraint, *pointwise_constraint, *bias_constraint;
+    LKI_LAYER_COMMON;
+} lk_separable_args;
+#define lk_separable_conv2d(...) lk_separable_conv2d_kw(LKI_KW(lk_separable_args, __VA_ARGS__))
+LK_API lk_layer *lk_separable_conv2d_kw(lk_separable_args args);
+
+/* ---- pooling ---- */
+
+typedef struct lk_pooling_args {
+    const char *kw_;
+    lk_axes     pool_size; /* default 2 */
+    lk_axes     strides;   /* default: pool_size */
+    lk_padding  padding;   /* default LK_VALID */
+    LKI_LAYER_COMMON;
+} lk_pooling_args;
+#define lk_max_pooling1d(...) lk_max_pooling1d_kw(LKI_KW(lk_pooling_args, __VA_ARGS__))
+#define lk_max_pooling2d(...) lk_max_pooling2d_kw(LKI_KW(lk_pooling_args, __VA_ARGS__))
+#define lk_average_pooling1d(...) lk_average_pooling1d_kw(LKI_KW(lk_pooling_args, __VA_ARGS__))
+#define lk_average_pooling2d(...) lk_average_pooling2d_kw(LKI_KW(lk_pooling_args, __VA_ARGS__))
+LK_API lk_layer *lk_max_pooling1d_kw(lk_pooling_args args);
+LK_API lk_layer *lk_max_pooling2d_kw(lk_pooling_args args);
+LK_API lk_layer *lk_average_pooling1d_kw(lk_pooling_args args);
+LK_API lk_layer *lk_average_pooling2d_kw(lk_pooling_args args);
+
+typedef struct lk_global_pooling_args {
+    const char *kw_;
+    lk_switch   keepdims; /* default LK_OFF */
+    LKI_LAYER_COMMON;
+} lk_global_pooling_args;
+#define lk_global_max_pooling1d(...) lk_global_max_pooling1d_kw(LKI_KW(lk_global_pooling_args, __VA_ARGS__))
+#define lk_global_max_pooling2d(...) lk_global_max_pooling2d_kw(LKI_KW(lk_global_pooling_args, __VA_ARGS__))
+#define lk_global_average_pooling1d(...) lk_global_average_pooling1d_kw(LKI_KW(lk_global_pooling_args, __VA_ARGS__))
+#define lk_global_average_pooling2d(...) lk_global_average_pooling2d_kw(LKI_KW(lk_global_pooling_args, __VA_ARGS__))
+LK_API lk_layer *lk_global_max_pooling1d_kw(lk_global_pooling_args args);
+LK_API lk_layer *lk_global_max_pooling2d_kw(lk_global_pooling_args args);
+LK_API lk_layer *lk_global_average_pooling1d_kw(lk_global_pooling_args args);
+LK_API lk_layer *lk_global_average_pooling2d_kw(lk_global_pooling_args args);
+
+LK_END
+
+#endif

@@ -1,0 +1,123 @@
+/* Layers that change shapes, activations as layers, and layers that merge several inputs (layer.h). */
+#ifndef LOCKSTEP_LAYER_SHAPE_H
+#define LOCKSTEP_LAYER_SHAPE_H
+
+#include "layer.h"
+
+LK_BEGIN
+
+/* ---- shapes ---- */
+
+typedef struct lk_plain_layer_args {
+    const char *kw_;
+    LKI_LAYER_COMMON;
+} lk_plain_layer_args;
+#define lk_flatten(...) lk_flatten_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_flatten_kw(lk_plain_layer_args args);
+
+typedef struct lk_reshape_layer_args {
+    const char *kw_;
+    lk_shape    target_shape; /* required: of a row; one size may be -1 */
+    LKI_LAYER_COMMON;
+} lk_reshape_layer_args;
+#define lk_reshape_layer(...) lk_reshape_layer_kw(LKI_KW(lk_reshape_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_reshape_layer_kw(lk_reshape_layer_args args);
+
+typedef struct lk_permute_args {
+    const char *kw_;
+    lk_axes     dims; /* required: LK_AXES(2, 1): axes of a row, counted from 1 */
+    LKI_LAYER_COMMON;
+} lk_permute_args;
+#define lk_permute(...) lk_permute_kw(LKI_KW(lk_permute_args, __VA_ARGS__))
+LK_API lk_layer *lk_permute_kw(lk_permute_args args);
+
+typedef struct lk_border_args {
+    const char *kw_;
+    lk_axes     border; /* all sides (default 1, cropping 0), LK_AXES(height, width), or LK_AXES(top, bottom, left, right) */
+    LKI_LAYER_COMMON;
+} lk_border_args;
+#define lk_zero_padding2d(...) lk_zero_padding2d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
+#define lk_cropping2d(...) lk_cropping2d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
+LK_API lk_layer *lk_zero_padding2d_kw(lk_border_args args);
+LK_API lk_layer *lk_cropping2d_kw(lk_border_args args);
+
+typedef struct lk_up_sampling2d_args {
+    const char      *kw_;
+    lk_axes          size;          /* default 2 */
+    lk_interpolation interpolation; /* default LK_NEAREST */
+    LKI_LAYER_COMMON;
+} lk_up_sampling2d_args;
+#define lk_up_sampling2d(...) lk_up_sampling2d_kw(LKI_KW(lk_up_sampling2d_args, __VA_ARGS__))
+LK_API lk_layer *lk_up_sampling2d_kw(lk_up_sampling2d_args args);
+
+/* ---- activations ---- */
+
+typedef struct lk_activation_layer_args {
+    const char   *kw_;
+    lk_activation activation; /* required */
+    LKI_LAYER_COMMON;
+} lk_activation_layer_args;
+#define lk_activation_layer(...) lk_activation_layer_kw(LKI_KW(lk_activation_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_activation_layer_kw(lk_activation_layer_args args);
+
+typedef struct lk_relu_layer_args {
+    const char *kw_;
+    lk_number   max_value;      /* default none */
+    double      negative_slope; /* default 0 */
+    double      threshold;      /* default 0 */
+    LKI_LAYER_COMMON;
+} lk_relu_layer_args;
+#define lk_relu_layer(...) lk_relu_layer_kw(LKI_KW(lk_relu_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_relu_layer_kw(lk_relu_layer_args args);
+
+typedef struct lk_leaky_relu_layer_args {
+    const char *kw_;
+    lk_number   negative_slope; /* default 0.3 */
+    LKI_LAYER_COMMON;
+} lk_leaky_relu_layer_args;
+#define lk_leaky_relu_layer(...) lk_leaky_relu_layer_kw(LKI_KW(lk_leaky_relu_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args args);
+
+typedef struct lk_softmax_layer_args {
+    const char *kw_;
+    lk_axis     axis; /* default LK_AXIS(-1) */
+    LKI_LAYER_COMMON;
+} lk_softmax_layer_args;
+#define lk_softmax_layer(...) lk_softmax_layer_kw(LKI_KW(lk_softmax_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_softmax_layer_kw(lk_softmax_layer_args args);
+
+/* ---- merging: two or more inputs ---- */
+
+#define lk_add_layer(...) lk_add_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
+#define lk_subtract_layer(...) lk_subtract_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__)) /* exactly two */
+#define lk_multiply_layer(...) lk_multiply_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
+#define lk_average_layer(...) lk_average_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
+#define lk_maximum_layer(...) lk_maximum_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
+#define lk_minimum_layer(...) lk_minimum_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_add_layer_kw(lk_plain_layer_args args);
+LK_API lk_layer *lk_subtract_layer_kw(lk_plain_layer_args args);
+LK_API lk_layer *lk_multiply_layer_kw(lk_plain_layer_args args);
+LK_API lk_layer *lk_average_layer_kw(lk_plain_layer_args args);
+LK_API lk_layer *lk_maximum_layer_kw(lk_plain_layer_args args);
+LK_API lk_layer *lk_minimum_layer_kw(lk_plain_layer_args args);
+
+typedef struct lk_concatenate_args {
+    const char *kw_;
+    lk_axis     axis; /* default LK_AXIS(-1); axis 0 is the batch and is not allowed */
+    LKI_LAYER_COMMON;
+} lk_concatenate_args;
+#define lk_concatenate(...) lk_concatenate_kw(LKI_KW(lk_concatenate_args, __VA_ARGS__))
+LK_API lk_layer *lk_concatenate_kw(lk_concatenate_args args);
+
+typedef struct lk_dot_layer_args {
+    const char *kw_;
+    lk_axes     axes;      /* required: one for both inputs, or one for each; axis 0 is the batch */
+    lk_switch   normalize; /* default LK_OFF; LK_ON: the cosine */
+    LKI_LAYER_COMMON;
+} lk_dot_layer_args;
+#define lk_dot_layer(...) lk_dot_layer_kw(LKI_KW(lk_dot_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_dot_layer_kw(lk_dot_layer_args args);
+
+LK_END
+
+#endif
