@@ -227,7 +227,7 @@ lk_status lki_engine_step(lki_engine *e, lki_fit_step which, lk_tuple batch, lk_
 /* The number of classes of the model's output; 0: not known. */
 static int64_t classes_of(lk_model *m)
 {
-    lk_shape *shape LKI_RELEASED = m->form == LKI_OWN_MODEL ? NULL : lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = m->form == LKI_OWN_MODEL ? NULL : lki_alloc_array(m->values, sizeof *shape);
     lk_shape  row[LKI_MOST_INPUTS];
     int64_t   classes = 0;
     for (int i = 0; i < m->inputs; i++)

@@ -59,10 +59,9 @@ static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_js
 /* The number of axes of output i, including the batch; 0: unknown. */
 static int output_rank(lk_model *m, int i)
 {
-    lk_shape *shape LKI_RELEASED =
-        m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc_array(m->inputs + m->uses, sizeof *shape) : NULL;
-    lk_shape row[LKI_MOST_INPUTS];
-    int      rank = 0;
+    lk_shape *shape LKI_RELEASED = m->shaped && m->form != LKI_OWN_MODEL ? lki_alloc_array(m->values, sizeof *shape) : NULL;
+    lk_shape  row[LKI_MOST_INPUTS];
+    int       rank = 0;
     for (int k = 0; k < m->inputs; k++)
         row[k] = m->input[k].row;
     if (shape && lki_flow_shapes(m, row, shape, false) == LK_OK) rank = shape[m->output[i]].rank + 1;

@@ -136,11 +136,11 @@ static lk_status write_sequential(writing *w)
 /* ---- as a graph ---- */
 
 /* The index of a use among those of its layer. */
-static int node_index(const lk_model *m, int use)
+static int node_index(const lk_model *m, const lki_use *use)
 {
     int before = 0;
-    for (int i = 0; i < use; i++)
-        before += m->use[i].layer == m->use[use].layer;
+    for (const lki_use *u = m->use; u < use; u++)
+        before += u->layer == use->layer;
     return before;
 }
 
@@ -149,13 +149,13 @@ static int node_index(const lk_model *m, int use)
 static void write_history(const writing *w, int value, bool end)
 {
     const lk_model *m = w->model;
-    const int       use = value - m->inputs;
-    const lk_model *inside = use < 0 ? NULL : lki_model_inside(m->use[use].layer);
+    const lki_use  *use = lki_use_of(m, value);
+    const lk_model *inside = use ? lki_model_inside(use->layer) : NULL;
     const int       own = end && inside && inside->form == LKI_FUNCTIONAL;
     lki_json_open(w->out, '[');
-    lki_json_text(w->out, use < 0 ? m->input[value].layer->name : m->use[use].layer->name);
-    lki_json_int(w->out, use < 0 ? 0 : own + node_index(m, use));
-    lki_json_int(w->out, 0);
+    lki_json_text(w->out, use ? use->layer->name : m->input[value].layer->name);
+    lki_json_int(w->out, use ? own + node_index(m, use) : 0);
+    lki_json_int(w->out, use ? value - use->first : 0);
     lki_json_close(w->out, ']');
 }
 
@@ -265,7 +265,7 @@ static lk_status know_shapes(writing *w)
     lk_model *m = w->model;
     lk_shape  row[LKI_MOST_INPUTS];
     if (!lki_model_built(m)) return LK_OK;
-    w->shape = lki_alloc_array(m->inputs + m->uses, sizeof *w->shape);
+    w->shape = lki_alloc_array(m->values, sizeof *w->shape);
     if (!w->shape) return LK_ENOMEM;
     for (int i = 0; i < m->inputs; i++)
         row[i] = m->input[i].row;

@@ -20,9 +20,9 @@ static bool is_ready(const request *r) { return r->layer->built && (!r->counts |
 static lk_status place_and_build(lk_layer *l, const lk_shape *in)
 {
     const bool alone = !l->path;
-    lk_shape   out;
+    lk_shape   out[LKI_MOST_OUTPUTS];
     if (alone) LKI_TRY(lki_layer_place(l, lki_layer_title(l), lki_layer_title(l)));
-    lk_status status = lki_layer_output(l, in, &out);
+    lk_status status = lki_layer_output(l, in, out);
     if (status == LK_OK) status = lki_layer_build(l, in);
     if (status != LK_OK && alone) lki_layer_leave(l);
     return status;
@@ -76,7 +76,7 @@ static lk_status get_ready(request *r)
 void lki_input_rows(lk_tuple in, lk_shape *row)
 {
     for (int i = 0; i < in.count; i++) {
-        row[i] = (lk_shape){.rank = in.item[i]->shape.rank - 1};
+        row[i] = (lk_shape){.rank = in.item[i] ? in.item[i]->shape.rank - 1 : LKI_ABSENT};
         for (int k = 0; k < row[i].rank; k++)
             row[i].dim[k] = in.item[i]->shape.dim[k + 1];
     }
@@ -107,7 +107,7 @@ static lk_tensor *run(lk_layer *l, lk_tuple in, lki_pass *pass, bool counts)
 lk_tensor *lk_layer_call_kw(lk_layer_call_args a)
 {
     lk_layer *l = a.layer;
-    lk_shape  row[LKI_MOST_INPUTS + 1], out;
+    lk_shape  row[LKI_MOST_INPUTS + 1], out[LKI_MOST_OUTPUTS];
     if (!lki_is_kind(l, LKI_KIND_LAYER)) return lki_refuse(LK_EINVAL, "lk_layer_call: %s", l ? "not a layer" : "the layer is NULL");
     if (!lki_usable("lk_layer_call", "x", a.x)) return &lki_poison;
     lk_tuple in = a.x->nest ? lk_nested(a.x) : (lk_tuple){1, &a.x};
@@ -116,6 +116,6 @@ lk_tensor *lk_layer_call_kw(lk_layer_call_args a)
     lki_pass pass = lki_pass_current() ? *lki_pass_current() : (lki_pass){0};
     if (lki_switch_given(a.training)) pass.training = a.training == LK_ON;
     const bool counts = pass.training && !pass.iteration && lki_layer_draws(l);
-    if (get_ready(&(request){l, row, counts}) != LK_OK || lki_layer_output(l, row, &out) != LK_OK) return &lki_poison;
+    if (get_ready(&(request){l, row, counts}) != LK_OK || lki_layer_output(l, row, out) != LK_OK) return &lki_poison;
     return run(l, in, &pass, counts);
 }

@@ -7,6 +7,7 @@
 #include "layer/initializer.h"
 #include "layer/regularizer.h"
 #include "op/replica.h"
+#include <lockstep/strategy.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -277,8 +278,9 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     const lki_layer_kind *k = l->kind;
     char                  text[LKI_SHAPE_TEXT];
     int                   count = 0, fewest = k->fewest ? k->fewest : 1, most = k->most ? k->most : 1;
-    for (; in[count].rank >= 0; count++)
-        if (!lki_row_valid(&in[count])) return lki_layer_refuse(l, &in[count], "that is %s", TOO_LARGE);
+    for (; in[count].rank != -1; count++)
+        if (in[count].rank != LKI_ABSENT && !lki_row_valid(&in[count]))
+            return lki_layer_refuse(l, &in[count], "that is %s", TOO_LARGE);
     if (count < fewest || (most > 0 && count > most))
         return lki_fail(LK_EINVAL, "layer \"%s\": %d input%s; it takes %s%d", lki_layer_title(l), count, count == 1 ? "" : "s",
                         most == fewest   ? ""
@@ -292,8 +294,13 @@ lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     if (!fits) return lki_layer_refuse(l, in, "its input_shape says %s", lki_shape_text(&l->input_shape, text));
     *out = *in;
     if (k->output) LKI_TRY(k->output(l, in, out));
-    return lki_row_valid(out) ? LK_OK : lki_layer_refuse(l, in, "what comes out, %s, is %s", lki_shape_text(out, text), TOO_LARGE);
+    for (int i = 0; i < lki_layer_outputs(l); i++)
+        if (!lki_row_valid(&out[i]))
+            return lki_layer_refuse(l, in, "what comes out, %s, is %s", lki_shape_text(&out[i], text), TOO_LARGE);
+    return LK_OK;
 }
+
+int lki_layer_outputs(const lk_layer *l) { return l->kind->outputs ? l->kind->outputs(l) : 1; }
 
 lk_status lki_layer_build(lk_layer *l, const lk_shape *in)
 {
@@ -333,9 +340,11 @@ bool lki_layer_mixes_rows(const lk_layer *l)
     return mixes;
 }
 
-static lk_tensor *as_floats(const lk_layer *l, lk_tensor *t)
+static lk_tensor *as_floats(const lk_layer *l, lk_tuple in, int i)
 {
-    return lki_bad(t) || l->kind->takes_ids || t->dtype == LK_F32 ? t : lk_cast(t, LK_F32);
+    lk_tensor *t = in.item[i];
+    const bool stays = lki_bad(t) || l->kind->takes_ids || t->dtype == LK_F32 || (i && l->kind->arguments && t->dtype == LK_BOOL);
+    return stays ? t : lki_masked(lk_cast(t, LK_F32), t->mask, true);
 }
 
 lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass)
@@ -345,17 +354,53 @@ lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass)
     lk_tensor *cast[LKI_MOST_INPUTS];
     cast[0] = NULL;
     for (int i = 0; i < in.count; i++)
-        cast[i] = as_floats(l, in.item[i]);
+        cast[i] = as_floats(l, in, i);
     own.in = (lk_tuple){in.count, cast};
     return l->kind->call(l, cast[0], &own);
 }
 
-lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass)
+/* ---- masks and activity of the results ---- */
+
+lk_tensor *lki_mask_passes(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
 {
-    lk_tensor *y = lki_layer_compute(l, in, pass);
+    (void)l, (void)y, (void)i;
+    return in.item[0]->mask;
+}
+
+lk_tensor *lki_mask_stays(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
+{
+    (void)l, (void)in, (void)i;
+    return y->mask;
+}
+
+static bool is_among(lk_tuple in, const lk_tensor *t)
+{
+    for (int i = 0; i < in.count; i++)
+        if (in.item[i] == t) return true;
+    return false;
+}
+
+/* One result. A layer may return an input as it is, which keeps its own mask. */
+static lk_tensor *finish(const lk_layer *l, lk_tuple in, lk_tensor *y, int i, const lki_pass *pass)
+{
+    if (lki_bad(y)) return &lki_poison;
+    lk_tensor *mask = l->kind->mask ? l->kind->mask(l, in, y, i) : NULL;
+    y = lki_masked(y, mask, !is_among(in, y));
     if (lki_bad(y) || !l->activity || !pass->add) return y;
     return pass->add(pass->to, lki_regularizer_rows(l->activity, y)) == LK_OK ? y : &lki_poison;
 }
+
+lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass)
+{
+    lk_tensor *y = lki_layer_compute(l, in, pass), *result[LKI_MOST_OUTPUTS];
+    if (lki_bad(y) || !y->nest) return finish(l, in, y, 0, pass);
+    const lk_tuple all = lk_nested(y);
+    for (int i = 0; i < all.count; i++)
+        if (lki_bad(result[i] = finish(l, in, all.item[i], i, pass))) return &lki_poison;
+    return lk_nest((lk_tuple){all.count, result});
+}
+
+/* ---- the model that is being called ---- */
 
 static _Thread_local const lki_pass *current_pass;
 

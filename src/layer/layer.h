@@ -12,7 +12,9 @@
  *     weights follow from that.
  *  2. Shapes here are those of one row, without the batch; -1 is a size that differs from call to call.
  *  3. A layer is built as a whole: it has all of its weights or none.
- *  4. Input shapes are a list that ends with a shape of rank -1; layers with one input read only the first. */
+ *  4. Input shapes are a list that ends with a shape of rank -1; layers with one input read only the first. An argument that a call
+ *     leaves out has rank LKI_ABSENT there, and is NULL among tensors.
+ *  5. A layer with several results returns them as a nest; their number depends on its arguments only. */
 #ifndef LKI_LAYER_LAYER_H
 #define LKI_LAYER_LAYER_H
 
@@ -22,13 +24,13 @@
 #include "op/op.h"
 #include <lockstep/layer.h>
 
-enum { LKI_MOST_WEIGHTS = 16, LKI_MOST_INPUTS = 64 };
+enum { LKI_MOST_WEIGHTS = 16, LKI_MOST_INPUTS = 64, LKI_MOST_OUTPUTS = 64, LKI_ABSENT = -2 };
 
 /* What one call of a model passes to all of its layers. */
 typedef struct lki_pass {
     bool       training;
     lk_tensor *iteration; /* the model's count of training calls, i64; NULL if no layer draws numbers */
-    lk_tuple   in;        /* all inputs of this layer; item[0] is x */
+    lk_tuple   in;        /* all inputs of this layer; item[0] is x; NULL: an argument that was left out */
 
     /* Adds terms to the loss: one value (or several) per row. NULL: they are dropped. */
     lk_status (*add)(void *to, lk_tensor *rows);
@@ -47,9 +49,19 @@ typedef struct lki_layer_kind {
     bool   takes_ids;    /* input stays integers; other layers get it as f32 */
     bool   mixes_rows;   /* while training, the result for a row depends on the others */
 
-    /* The shape of a result row; an error if the layer, or its existing weights, cannot process the row. Optional: without it rows
-     * keep their shape. */
+    /* The tensors that a call takes, by Keras' names and in its order, ending with NULL: {"query", "value", "key"}. Input i is
+     * argument i; the last argument may be a list and takes the remaining inputs. Bool tensors stay bool from the second on.
+     * Optional: without it a call takes one tensor or a list of equal ones. */
+    const char *const *arguments;
+
+    /* The shape of a result row, or of each result; an error if the layer, or its existing weights, cannot process the row.
+     * Optional: without it rows keep their shape. */
     lk_status (*output)(const lk_layer *l, const lk_shape *in, lk_shape *out);
+    int (*outputs)(const lk_layer *l); /* optional: how many results; without it one */
+
+    /* The mask of result y, the i-th, computed from the inputs and their masks (in.item[0]->mask); NULL: it has none. Optional:
+     * without it results have none. Where rows keep their steps: lki_mask_passes. */
+    lk_tensor *(*mask)(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
     lk_status (*build)(lk_layer *l, const lk_shape *in); /* optional: make the weights, with lki_layer_weight() */
     lk_tensor *(*call)(lk_layer *l, lk_tensor *x, const lki_pass *pass);
     void (*destroy)(lk_layer *l); /* optional: frees what the struct holds besides its arguments */
@@ -154,7 +166,11 @@ void      lki_layer_leave(lk_layer *l); /* the model; without its weights */
 /* "dense" or "dense_1": its name, or what it would be called. */
 const char *lki_layer_title(const lk_layer *l);
 
-/* What becomes of these rows, checked against its input_shape and the number of inputs it takes; `in` ends with rank -1. */
+/* How many results it has. */
+int lki_layer_outputs(const lk_layer *l);
+
+/* What becomes of these rows, checked against its input_shape and the number of inputs it takes; `in` ends with rank -1, `out` has
+ * room for all results. */
 lk_status lki_layer_output(const lk_layer *l, const lk_shape *in, lk_shape *out);
 
 /* Make the weights, all of them or none; those inside too, which the kind's build function asks for. */
@@ -171,7 +187,7 @@ lk_status lki_layer_weight_by(lk_layer *l, lki_weight weight, lk_shape shape, lk
 lk_tensor *lki_layer_read(const lk_layer *l, int i);
 
 /* Apply a built layer to its inputs; wrapping kinds apply their inner layers with it too. Or only the layer's computation, without
- * its activity regulariser. */
+ * masks of the results and its activity regulariser. */
 lk_tensor *lki_layer_run(lk_layer *l, lk_tuple in, const lki_pass *pass);
 lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass);
 
@@ -180,8 +196,12 @@ lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass);
 const lki_pass *lki_pass_current(void);
 const lki_pass *lki_pass_set(const lki_pass *pass);
 
-/* The rows of these tensors, which have a leading axis, as the list of shapes that is passed to layers; `row` has one more
- * entry. */
+/* Rules for masks: the first input's, and those that the results have already. */
+lk_tensor *lki_mask_passes(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
+lk_tensor *lki_mask_stays(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
+
+/* The rows of these tensors, which have a leading axis or are left out, as the list of shapes that is passed to layers; `row` has
+ * one more entry. */
 void lki_input_rows(lk_tuple in, lk_shape *row);
 
 /* Its weights, then those of inner layers: how many, and the i-th. */

@@ -30,7 +30,7 @@ lk_status lki_model_count_calls(lk_model *m)
 static lk_status build_layers(lk_model *m, const lk_shape *row)
 {
     if (m->form == LKI_OWN_MODEL) return LK_OK;
-    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->values, sizeof *shape);
     return shape ? lki_flow_shapes(m, row, shape, true) : LK_ENOMEM;
 }
 

@@ -231,11 +231,11 @@ static lk_status add_idle_inputs(walk *w)
 }
 
 /* The value of a node: an input, or the output of its use. */
-static int value_of(const walk *w, const int *use_of, const lk_node *n)
+static int value_of(const lk_model *m, const walk *w, const int *use_of, const lk_node *n)
 {
     for (int i = 0; i < w->args->inputs.count; i++)
         if (w->args->inputs.item[i] == n) return i;
-    return w->args->inputs.count + use_of[find_node(w, n)];
+    return m->use[use_of[find_node(w, n)]].first;
 }
 
 static lk_status set_flow(lk_model *m, const walk *w, int *use_of)
@@ -252,11 +252,12 @@ static lk_status set_flow(lk_model *m, const walk *w, int *use_of)
     for (int i = 0; i < w->nodes; i++) {
         if (use_of[i] < 0) continue;
         for (int k = 0; k < w->node[i]->count; k++)
-            in[k] = value_of(w, use_of, w->node[i]->in[k]);
-        LKI_TRY(lki_use_set(&m->use[use_of[i]], w->node[i]->layer, w->node[i]->count, in));
+            in[k] = value_of(m, w, use_of, w->node[i]->in[k]);
+        const int count = w->node[i]->count;
+        LKI_TRY(lki_model_use(m, &(lki_use){.layer = w->node[i]->layer, .count = count, .in = in, .positional = count}));
     }
     for (int i = 0; i < a->outputs.count; i++)
-        m->output[i] = value_of(w, use_of, a->outputs.item[i]);
+        m->output[i] = value_of(m, w, use_of, a->outputs.item[i]);
     return LK_OK;
 }
 

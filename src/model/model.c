@@ -53,20 +53,35 @@ lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs)
     m->use = lki_zalloc_array(uses + 1, sizeof *m->use);
     m->output = lki_zalloc_array(outputs, sizeof *m->output);
     if (!m->input || !m->use || !m->output) return LK_ENOMEM;
-    m->inputs = inputs;
-    m->uses = uses;
+    m->inputs = m->values = inputs;
     m->outputs = outputs;
     return LK_OK;
 }
 
-lk_status lki_use_set(lki_use *u, lk_layer *layer, int count, const int *in)
+lk_status lki_model_use(lk_model *m, const lki_use *use)
 {
-    u->in = lki_alloc_array(count, sizeof *u->in);
-    if (!u->in) return LK_ENOMEM;
-    memcpy(u->in, in, (size_t)count * sizeof *u->in);
-    u->layer = layer;
-    u->count = count;
+    lki_use *u = &m->use[m->uses];
+    int     *in = lki_alloc_array(use->count, sizeof *in);
+    if (!in) return LK_ENOMEM;
+    memcpy(in, use->in, (size_t)use->count * sizeof *in);
+    *u = *use;
+    u->in = in;
+    u->first = m->values;
+    u->results = lki_layer_outputs(u->layer);
+    m->values += u->results;
+    m->uses++;
     return LK_OK;
+}
+
+const lki_use *lki_use_of(const lk_model *m, int value)
+{
+    int low = 0, high = m->uses;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (value < m->use[middle].first + m->use[middle].results) high = middle;
+        else low = middle + 1;
+    }
+    return value < m->inputs || low == m->uses ? NULL : &m->use[low];
 }
 
 /* ---- names by position ---- */
@@ -136,7 +151,7 @@ static lk_status rows_fit(lk_model *m, const lk_shape *row)
     for (int i = 0; i < m->inputs; i++)
         same = same && lki_shape_equal(&row[i], &m->input[i].row);
     if (same || m->form == LKI_OWN_MODEL) return LK_OK;
-    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->values, sizeof *shape);
     return shape ? lki_flow_shapes(m, row, shape, false) : LK_ENOMEM;
 }
 
@@ -174,7 +189,7 @@ static lk_status get_ready(lk_model *m, lk_tuple in)
 static lk_tensor *as_input(const lki_model_input *input, lk_tensor *x)
 {
     if (x->dtype == input->dtype || (input->as_is && !lki_is_float(x->dtype))) return x;
-    return lk_cast(x, input->dtype);
+    return lki_masked(lk_cast(x, input->dtype), x->mask, true);
 }
 
 static lk_status add_rows(void *model, lk_tensor *rows) { return lk_model_add_loss(model, rows); }
@@ -332,6 +347,6 @@ const char *lki_model_output_name(const lk_model *m, int i)
 {
     static const char *const OWN[] = {"output", "output_1", "output_2", "output_3", "output_4", "output_5", "output_6", "output_7"};
     if (m->form == LKI_OWN_MODEL) return OWN[i < LKI_COUNT(OWN) ? i : LKI_COUNT(OWN) - 1];
-    int value = m->output[i];
-    return value < m->inputs ? m->input[value].layer->name : m->use[value - m->inputs].layer->name;
+    const lki_use *u = lki_use_of(m, m->output[i]);
+    return u ? u->layer->name : m->input[m->output[i]].layer->name;
 }

@@ -3,8 +3,8 @@
  *
  *     MADE -- shapes known, lk_model_build(), first call --> BUILT: every layer has its weights
  *
- * Values are numbered: first the model's inputs, then the outputs of its calls, in the order they run. A sequential model is a
- * chain of calls; a custom model has a function instead of calls.
+ * Values are numbered: first the model's inputs, then the results of its uses of layers, in the order they run. A sequential model
+ * is a chain of uses; a custom model has a function instead.
  *
  * Invariants
  *  1. The model is built once, as a whole; inside run all replicas meet for it and the variables are made once.
@@ -37,10 +37,12 @@ typedef struct lki_model_input {
     lk_layer *layer; /* of a functional model: its input layer; else NULL */
 } lki_model_input;
 
-typedef struct lki_use { /* one use of a layer; its output is a value */
+typedef struct lki_use { /* one use of a layer; its results are values */
     lk_layer *layer;
     int       count;
-    int      *in; /* values */
+    int      *in;             /* values; LKI_ABSENT: an argument that is left out */
+    int       positional;     /* in a Keras file the first so many are given by position, the others by name */
+    int       first, results; /* values */
 } lki_use;
 
 struct lki_compiled;
@@ -54,6 +56,7 @@ struct lk_model {
     lk_layer           **layer; /* references, placed */
     int                  inputs;
     lki_model_input     *input;
+    int                  values; /* inputs, and results of all uses */
     int                  uses;
     lki_use             *use;
     int                  outputs;
@@ -90,9 +93,12 @@ lk_model *lki_model_new(const char *name, lki_model_form form);
 /* Add the model's layers, in Keras' order: named by position, all or none. `call` for messages. */
 lk_status lki_model_take(const char *call, lk_model *m, int count, lk_layer *const *layer);
 
-/* Room for the flow: inputs, uses with `in` of each, outputs. */
+/* Room for the flow: inputs, uses, outputs. Then the uses, in the order they run: `use` with its own `in`, which is copied. */
 lk_status lki_model_flow(lk_model *m, int inputs, int uses, int outputs);
-lk_status lki_use_set(lki_use *u, lk_layer *layer, int count, const int *in);
+lk_status lki_model_use(lk_model *m, const lki_use *use);
+
+/* The use that a value is a result of; NULL: it is an input. */
+const lki_use *lki_use_of(const lk_model *m, int value);
 
 /* Make the variables now, in the current context, for rows of these shapes (as many as inputs; NULL: those it knows). */
 lk_status lki_model_make(lk_model *m, const lk_shape *row);
@@ -102,8 +108,7 @@ lk_status lki_model_count_calls(lk_model *m);
 
 /* ---- values (flow.c) ---- */
 
-/* Ask the layers for the shape of every value for rows of these shapes; `shape` has inputs + uses entries. With `build` layers make
- * their weights, too. */
+/* Ask the layers for the shape of every value for rows of these shapes. With `build` layers make their weights, too. */
 lk_status lki_flow_shapes(lk_model *m, const lk_shape *row, lk_shape *shape, bool build);
 
 /* Run it: as many tensors as inputs, already cast; returns the outputs. */

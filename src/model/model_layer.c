@@ -10,26 +10,28 @@ typedef struct model_layer {
 
 static lk_model *model_of(const lk_layer *l) { return ((const model_layer *)l)->model; }
 
-/* A model may have several inputs, but one output. */
+static int outputs(const lk_layer *l) { return model_of(l)->outputs; }
+
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     lk_model *m = model_of(l);
-    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->values, sizeof *shape);
     int       count = 0;
-    while (in[count].rank >= 0)
+    while (in[count].rank != -1)
         count++;
     LKI_TRY(!shape               ? LK_ENOMEM
             : count == m->inputs ? lki_flow_shapes(m, in, shape, false)
                                  : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d",
                                             lki_layer_title(l), count, m->name, m->inputs));
-    *out = shape[m->output[0]];
+    for (int i = 0; i < m->outputs; i++)
+        out[i] = shape[m->output[i]];
     return LK_OK;
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     lk_model *m = model_of(l);
-    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->values, sizeof *shape);
     LKI_TRY(shape ? lki_flow_shapes(m, in, shape, true) : LK_ENOMEM);
     for (int i = 0; i < m->inputs && m->form == LKI_SEQUENTIAL; i++)
         m->input[i].row = in[i];
@@ -42,7 +44,8 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     (void)x;
-    return lki_flow_run(model_of(l), pass->in, pass).item[0];
+    const lk_tuple out = lki_flow_run(model_of(l), pass->in, pass);
+    return out.count == 1 ? out.item[0] : lk_nest(out);
 }
 
 static void destroy(lk_layer *l) { lki_drop(model_of(l)); }
@@ -58,6 +61,8 @@ const lki_layer_kind lki_model_layer_kind = {.name = "model",
                                              .most = -1,
                                              .takes_ids = true,
                                              .output = output,
+                                             .outputs = outputs,
+                                             .mask = lki_mask_stays,
                                              .build = build,
                                              .call = call,
                                              .destroy = destroy};
@@ -82,8 +87,6 @@ lk_layer *lk_model_layer(lk_model *m)
         return lki_fail(LK_EUNSUPPORTED, "lk_model_layer: model \"%s\" is a custom model; make it a layer with lk_layer_of()",
                         m->name),
                NULL;
-    if (m->outputs != 1)
-        return lki_fail(LK_EUNSUPPORTED, "lk_model_layer: model \"%s\" has %d outputs; a layer has one", m->name, m->outputs), NULL;
     model_layer *l = lki_layer_new("lk_model_layer", &lki_model_layer_kind, &(lk_plain_layer_args){.name = m->name});
     if (!l) return NULL;
     if (take(l, m) == LK_OK) return &l->layer;

@@ -95,7 +95,7 @@ static lk_activation common(const lki_use *u, const value *v)
 {
     lk_activation a = v[u->in[0]].activation;
     for (int i = 1; i < u->count; i++)
-        if (v[u->in[i]].activation != a) a = LK_LINEAR;
+        if (u->in[i] != LKI_ABSENT && v[u->in[i]].activation != a) a = LK_LINEAR;
     return a;
 }
 
@@ -103,19 +103,20 @@ static lk_activation common(const lki_use *u, const value *v)
  * axes. */
 static lk_status follow_inside(lk_model *inside, const lki_use *u, const value *v, int steps, lk_activation *out)
 {
-    value in[LKI_MOST_INPUTS];
-    value result;
+    value in[LKI_MOST_INPUTS], result[LKI_MOST_OUTPUTS];
     for (int i = 0; i < u->count; i++) {
         in[i] = v[u->in[i]];
         in[i].row.rank -= steps;
         for (int k = 0; k < in[i].row.rank; k++)
             in[i].row.dim[k] = in[i].row.dim[k + steps];
     }
-    LKI_TRY(follow(inside, in, &result));
-    *out = result.activation;
+    LKI_TRY(follow(inside, in, result));
+    for (int i = 0; i < u->results; i++)
+        out[i] = result[i].activation;
     return LK_OK;
 }
 
+/* Of each result; only models say something of theirs if there are several. */
 static lk_status follow_use(const lki_use *u, const value *v, const lk_shape *row, lk_activation *out)
 {
     const lk_layer *l = u->layer;
@@ -132,11 +133,16 @@ static lk_status follow_use(const lki_use *u, const value *v, const lk_shape *ro
 
 static lk_status follow_all(lk_model *m, lk_shape *shape, value *v, value *out)
 {
+    lk_activation result[LKI_MOST_OUTPUTS];
     LKI_TRY(lki_flow_shapes(m, shape, shape + m->inputs, false));
     for (int i = 0; i < m->uses; i++) {
-        value *to = &v[m->inputs + i];
-        to->row = shape[2 * m->inputs + i];
-        LKI_TRY(follow_use(&m->use[i], v, &to->row, &to->activation));
+        const lki_use  *u = &m->use[i];
+        const lk_shape *row = shape + m->inputs + u->first;
+        for (int k = 0; k < u->results; k++)
+            result[k] = LK_LINEAR;
+        LKI_TRY(follow_use(u, v, row, result));
+        for (int k = 0; k < u->results; k++)
+            v[u->first + k] = (value){row[k], result[k]};
     }
     for (int i = 0; i < m->outputs; i++)
         out[i] = v[m->output[i]];
@@ -146,9 +152,9 @@ static lk_status follow_all(lk_model *m, lk_shape *shape, value *v, value *out)
 /* Rows and activations of the inputs; returns those of the outputs. */
 static lk_status follow(lk_model *m, const value *in, value *out)
 {
-    const size_t inputs = (size_t)m->inputs, uses = (size_t)m->uses;
-    lk_shape    *shape LKI_RELEASED = lki_alloc_array(2 * inputs + uses, sizeof *shape); /* of the inputs, then of all values */
-    value       *v LKI_RELEASED = lki_alloc_array(inputs + uses, sizeof *v);
+    const size_t inputs = (size_t)m->inputs, values = (size_t)m->values;
+    lk_shape    *shape LKI_RELEASED = lki_alloc_array(inputs + values, sizeof *shape); /* of the inputs, then of all values */
+    value       *v LKI_RELEASED = lki_alloc_array(values, sizeof *v);
     if (!shape || !v) return LK_ENOMEM;
     for (size_t i = 0; i < inputs; i++) {
         v[i] = in[i];

@@ -5,8 +5,13 @@
 static lk_status chain(lk_model *m)
 {
     LKI_TRY(lki_model_flow(m, 1, m->count, 1));
-    for (int i = 0; i < m->count; i++)
-        LKI_TRY(lki_use_set(&m->use[i], m->layer[i], 1, &i));
+    for (int i = 0; i < m->count; i++) {
+        const int results = lki_layer_outputs(m->layer[i]);
+        if (results > 1)
+            return lki_fail(LK_EINVAL, "lk_sequential: layer %d, \"%s\", has %d results; use it in lk_functional()", i,
+                            lki_layer_title(m->layer[i]), results);
+        LKI_TRY(lki_model_use(m, &(lki_use){.layer = m->layer[i], .count = 1, .in = &i, .positional = 1}));
+    }
     m->input[0].as_is = m->layer[0]->kind->takes_ids;
     m->output[0] = m->count;
     return LK_OK;

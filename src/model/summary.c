@@ -1,6 +1,7 @@
 /* The table of a model's layers, as Keras prints it. */
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/names.h"
 #include "core/number.h"
 #include "core/rounding.h"
 #include "model/model.h"
@@ -48,20 +49,20 @@ static int64_t params_of(lk_layer *l, bool trainable_only)
     return count;
 }
 
-static const char *name_of_value(const lk_model *m, int value)
+static void add_value(const lk_model *m, int value, char *text, size_t bytes)
 {
-    if (value >= m->inputs) return m->use[value - m->inputs].layer->name;
-    return m->input[value].layer ? m->input[value].layer->name : "input";
+    const lki_use *u = lki_use_of(m, value);
+    const char    *input = !u && m->input[value].layer ? m->input[value].layer->name : "input";
+    lki_text_more(text, bytes, "%s%s[0][%d]", *text == '-' ? "" : ", ", u ? u->layer->name : input, u ? value - u->first : 0);
 }
 
 /* For a shared layer, its first use. */
 static void connections(const lk_model *m, const lk_layer *l, char *text, size_t bytes)
 {
-    int used = 0;
     text[0] = '-', text[1] = 0;
     for (int i = 0; i < m->uses; i++)
-        for (int k = 0; m->use[i].layer == l && k < m->use[i].count && used < (int)bytes; k++)
-            used += snprintf(text + used, bytes - (size_t)used, "%s%s[0][0]", used ? ", " : "", name_of_value(m, m->use[i].in[k]));
+        for (int k = 0; m->use[i].layer == l && k < m->use[i].count; k++)
+            if (m->use[i].in[k] != LKI_ABSENT) add_value(m, m->use[i].in[k], text, bytes);
 }
 
 static void describe(lk_model *m, lk_layer *l, const lk_shape *shape, row *r)
@@ -74,7 +75,7 @@ static void describe(lk_model *m, lk_layer *l, const lk_shape *shape, row *r)
     snprintf(r->text[0], MOST_TEXT, "%s (%s)", l->name, title);
     snprintf(r->text[1], MOST_TEXT, "?");
     for (int i = m->uses; shape && i-- > 0;)
-        if (m->use[i].layer == l) shape_text(&shape[m->inputs + i], r->text[1], MOST_TEXT);
+        if (m->use[i].layer == l) shape_text(&shape[m->use[i].first], r->text[1], MOST_TEXT);
     for (int i = 0; shape && i < m->inputs; i++)
         if (m->input[i].layer == l) shape_text(&shape[i], r->text[1], MOST_TEXT);
     if (l->built || !l->kind->build) with_commas(params_of(l, false), r->text[2], MOST_TEXT);
@@ -151,7 +152,7 @@ lk_status lk_model_summary(lk_model *m)
     LKI_SCOPE_ERRORS;
     if (!lki_is_model("lk_model_summary", m)) return LK_EINVAL;
     lk_shape  input[LKI_MOST_INPUTS];
-    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->inputs + m->uses + 1, sizeof *shape);
+    lk_shape *shape LKI_RELEASED = lki_alloc_array(m->values + 1, sizeof *shape);
     row      *rows LKI_RELEASED = lki_zalloc_array(m->count + 1, sizeof *rows);
     int64_t   all = 0, trained = 0;
     for (int i = 0; i < m->inputs; i++)

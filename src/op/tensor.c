@@ -10,6 +10,7 @@
 #include "op/op.h"
 #include "op/origin.h"
 #include "op/pooled.h"
+#include <lockstep/ops.h>
 #include <lockstep/strategy.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ static void tensor_destroy(void *object)
     lki_drop(t->slice_rows);
     lki_drop(t->slice_ids);
     lki_drop(t->logits);
+    lki_drop(t->mask);
     lki_origin_free(t->origin);
     lki_pooled_free(t->pooled);
     for (int i = 0; t->replicas && i < t->replicas->count; i++)
@@ -108,6 +110,17 @@ void *lki_data_on(const lk_tensor *t, lki_device *device)
 }
 
 const void *lki_host_data(const lk_tensor *t) { return lki_data_on(t, lki_device_cpu()); }
+
+lk_tensor *lki_masked(lk_tensor *t, lk_tensor *mask, bool fresh)
+{
+    if (lki_bad(t) || mask == &lki_poison) return &lki_poison;
+    if (t->mask == mask) return t;
+    if (!fresh) t = lk_identity(t);
+    if (lki_bad(t)) return t;
+    lki_drop(t->mask);
+    t->mask = lki_retain(mask);
+    return t;
+}
 
 lk_tensor *lki_tensor_view(lk_tensor *from, const lk_shape *shape)
 {

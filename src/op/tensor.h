@@ -77,6 +77,8 @@ struct lk_tensor {
     lk_tensor   *logits;     /* the operand of the softmax (over the last axis) or sigmoid that computed it, for cross-entropies; a
                       * reference, mostly NULL */
     bool         of_sigmoid; /* logits: by a sigmoid */
+    lk_tensor   *mask;       /* bool: which steps of its rows count, for layers, losses and metrics; ops make tensors without one. A
+                      * reference, mostly NULL */
     lk_variable *variable;   /* its elements are this variable's storage (not a reference), and its neighbours among such readers */
     lk_tensor   *reader_previous, *reader_next;
 };
@@ -111,6 +113,10 @@ extern lk_tensor lki_poison;
 lk_status lki_poisoned_status(const char *call);
 
 static inline bool lki_bad(const lk_tensor *t) { return !t || t == &lki_poison; }
+
+/* The tensor with this mask; NULL: with none. It is `t` itself if that has it, or if `fresh` (no other code knows it yet); else
+ * another tensor with the same elements. Poison if one of them is. */
+lk_tensor *lki_masked(lk_tensor *t, lk_tensor *mask, bool fresh);
 
 /* `size` elements with one value. */
 void lki_repeat(lk_dtype dtype, void *elements, int64_t size, double value);
