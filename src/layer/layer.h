@@ -55,7 +55,7 @@ typedef struct lki_layer_kind {
     const char *const *arguments;
 
     /* The shape of a result row, or of each result; an error if the layer, or its existing weights, cannot process the row.
-     * Optional: without it rows keep their shape. */
+     * Optional: without it rows keep their shape. lki_layer_infer serves any kind without weights. */
     lk_status (*output)(const lk_layer *l, const lk_shape *in, lk_shape *out);
     int (*outputs)(const lk_layer *l); /* optional: how many results; without it one */
 
@@ -210,6 +210,10 @@ lki_weight *lki_layer_weight_at(lk_layer *l, int i);
 
 bool lki_layer_draws(const lk_layer *l);      /* it, or an inner layer */
 bool lki_layer_mixes_rows(const lk_layer *l); /* it, or an inner layer, as it is trained now */
+
+/* The shapes of the results, found by calling the layer on stand-ins without elements, f32 each; an `output` function. The layer's
+ * call function must not depend on sizes that differ from call to call otherwise than its results do. */
+lk_status lki_layer_infer(const lk_layer *l, const lk_shape *in, lk_shape *out);
 
 /* 'layer "dense": rows of [28, 28]: <what is wrong>' */
 lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *format, ...) LKI_PRINTF(3, 4);
