@@ -41,7 +41,7 @@ typedef struct lki_use { /* one use of a layer; its results are values */
     lk_layer *layer;
     int       count;
     int      *in;             /* values; LKI_ABSENT: an argument that is left out */
-    int       positional;     /* in a Keras file the first so many are given by position, the others by name */
+    int       positional;     /* in a Keras file the first n are given by position, the others by name */
     int       first, results; /* values */
 } lki_use;
 
