@@ -85,6 +85,7 @@ typedef struct lk_norm_args {
     lk_number   momentum;                      /* batch norm: default 0.99 */
     lk_switch   training;                      /* batch norm: default LK_OFF */
     lk_switch   synchronized; /* batch norm: default LK_ON: statistics of all replicas, which all call it; LK_OFF: of this one */
+    lk_tensor  *mask;         /* batch norm, training: default none: bool [n, steps]; statistics are of the elements that count */
 } lk_norm_args;
 #define lk_nn_batch_norm(...) lk_nn_batch_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
 #define lk_nn_layer_norm(...) lk_nn_layer_norm_kw(LKI_KW(lk_norm_args, __VA_ARGS__))
@@ -116,6 +117,8 @@ typedef struct lk_rnn_args {
     lk_tensor    *bias;                  /* default none: [gates*units]; GRU with reset_after [2, 3*units] */
     lk_tensor    *mask;                  /* default none: [n, steps] bool; false keeps the state and repeats the last output */
     lk_switch     return_sequences;      /* default LK_OFF: the last output */
+    lk_switch     return_state;          /* default LK_OFF; LK_ON: a nest of the output, the last h and, for an LSTM, the last c */
+    lk_switch     zero_output_for_mask;  /* default LK_OFF; LK_ON: the output of a masked step is 0 */
     lk_switch     reset_after;           /* GRU: default LK_ON */
     lk_tensor    *initial_h, *initial_c; /* default zeros */
     lk_switch     go_backwards;          /* default LK_OFF; LK_ON: from the last step to the first, and outputs in that order */
@@ -141,12 +144,17 @@ typedef struct lk_attention_args {
     const char *kw_;
     lk_tensor  *query, *value;                            /* required: [n, steps, width] */
     lk_tensor  *key;                                      /* default: value */
-    lk_tensor  *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim]; value: [width, heads, value_dim] */
+    lk_tensor  *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim]; value: [width, heads, value_dim]. Key
+                                                           * and value may have fewer heads, each for several of the query */
     lk_tensor  *output_kernel;                            /* required: [heads, value_dim, out] */
     lk_tensor  *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim]; value: [heads, value_dim] */
+    lk_tensor  *gate_kernel, *gate_bias;                  /* default none: [width, heads, value_dim]: its sigmoid multiplies */
     lk_tensor  *output_bias;                              /* default none: [out] */
     lk_tensor  *mask;                                     /* default none: [n, query, value] bool, true = attend */
     lk_switch   use_causal_mask; /* default LK_OFF; LK_ON: a step attends to itself and earlier steps, where the mask allows it */
+    int64_t     sliding_window;  /* default 0, none: a step attends to steps less than this far away */
+    lk_switch   zero_masked;     /* default LK_OFF: a step that may attend to none attends to all alike; LK_ON: to none */
+    lk_switch   return_attention_scores; /* default LK_OFF; LK_ON: a nest of the result and the weights, [n, heads, query, value] */
     double      dropout;         /* of attention weights: default 0 */
     const char *stream;          /* of what is dropped, as lk_random_uniform */
     lk_tensor  *iteration;       /* likewise */

@@ -54,7 +54,7 @@ typedef struct lki_field {
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
     bool               ours;     /* SWITCH: Keras has no such option; if it is on, it is written beside the config */
     int                width;    /* AXES */
-    const char *const *words;    /* WORD */
+    const char *const *words;    /* WORD; "null" stands for null in a file */
     int                word_count;
     lki_kind           kind;          /* OBJECT */
     const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none */

@@ -67,7 +67,7 @@ static lk_tensor *share_of_loss(lk_denominator over, const lk_loss *loss, lk_ten
 {
     lk_tensor *values = lki_loss_values(loss, label, prediction);
     if (lki_bad(values)) return values;
-    lk_tensor *mask = lki_loss_mask(loss, label, values), *ones = lk_ones(LK_SHAPE(), values->dtype);
+    lk_tensor *mask = lki_loss_counts(loss, label, values, prediction->mask), *ones = lk_ones(LK_SHAPE(), values->dtype);
     if (mask) mask = lki_weights_for(mask, values);
     if (weight && !weights_fit(weight, values)) return &lki_poison;
     if (weight) weight = lki_weights_for(weight, values);
@@ -77,8 +77,10 @@ static lk_tensor *share_of_loss(lk_denominator over, const lk_loss *loss, lk_ten
     switch (lki_loss_reduction(loss)) {
     case LK_REDUCTION_NONE:
     case LK_REDUCTION_SUM: return lk_reduce_sum(values);
-    case LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT: return over_sum(over, values, lki_weights_spread(weight ? weight : ones, values));
-    default: return mask ? over_sum(over, values, mask) : lk_compute_average_loss(over_rows(values), .denominator = over);
+    case LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT: return over_sum(over, values, weight ? weight : lki_weights_spread(ones, values));
+    default:
+        return mask ? over_sum(over, values, lki_weights_spread(mask, values))
+                    : lk_compute_average_loss(over_rows(values), .denominator = over);
     }
 }
 

@@ -299,10 +299,10 @@ static const char *word_at(const void *field, int i)
 READ(WORD)
 {
     char        known[LKI_KNOWN_TEXT];
-    const char *word = word_in(v);
+    const char *word = v->type == LKI_JSON_NULL ? "null" : word_in(v);
     const int   index = word ? lki_word_named(f, word) : -1;
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
-    if (!word && v->type != LKI_JSON_OBJECT) return wrong(r, f, v, "a word");
+    if (index < 0 && v->type != LKI_JSON_STRING && v->type != LKI_JSON_OBJECT) return wrong(r, f, v, "a word");
     if (index >= 0) return *(int *)to = index, LK_OK;
     return unsupported(r, f, v, lki_names_known(word ? word : "", word_at, f, NULL, known) + 2);
 }
@@ -311,7 +311,7 @@ WRITE(WORD)
 {
     const int   value = *(const int *)from;
     const char *word = f->words[value] ? f->words[value] : f->words[(int)f->standard], *why;
-    if (!value && f->none) return lki_json_null(o), LK_OK;
+    if ((!value && f->none) || !strcmp(word, "null")) return lki_json_null(o), LK_OK;
     if ((why = lki_not_in_keras(word))) return lki_fail(LK_EUNSUPPORTED, "%s \"%s\": %s", f->name, word, why);
     lki_json_text(o, word);
     return LK_OK;

@@ -25,6 +25,7 @@ static const lki_field ACTIVATION_FIELDS[] = {LKI_LAYER_FIELDS(lk_activation_lay
         .class = {.name = class_, .module = "keras.layers", LKI_ARGS(A, fields), .make = make_##title},                            \
         .bytes = sizeof(T),                                                                                                        \
         .set = offsetof(T, set),                                                                                                   \
+        .mask = lki_mask_passes,                                                                                                   \
         .call = call_##title,                                                                                                      \
         __VA_ARGS__}
 KIND(activation, activation, lk_activation_layer_args, "Activation", ACTIVATION_FIELDS, .name = "activation");
@@ -128,17 +129,23 @@ static lk_status output_softmax(const lk_layer *l, const lk_shape *in, lk_shape 
     return LK_OK;
 }
 
+static const char *const SOFTMAX_ARGUMENTS[] = {"inputs", "mask", NULL};
+
+/* Entries where the mask, which is broadcast from the last axis on, is false get 0. */
 static lk_tensor *call_softmax(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    (void)pass;
-    return lk_softmax(x, .axis = LK_AXIS(softmax_axis(l)));
+    lk_tensor *mask = lki_mask_given(pass, 1);
+    if (lki_bad(x) || !mask) return lk_softmax(x, .axis = LK_AXIS(softmax_axis(l)));
+    x = lk_where(mask, x, lki_like(x, x->dtype == LK_F16 ? -3e4 : -1e9));
+    return lk_where(mask, lk_softmax(x, .axis = LK_AXIS(softmax_axis(l))), lki_like(x, 0));
 }
 
 static void *make_softmax(const void *args) { return lk_softmax_layer_kw(*(const lk_softmax_layer_args *)args); }
 
 static const lki_field SOFTMAX_FIELDS[] = {LKI_LAYER_FIELDS(lk_softmax_layer_args),
                                            LKI_FIELD(AXIS, lk_softmax_layer_args, axis, .standard = -1)};
-KIND(softmax, softmax, lk_softmax_layer_args, "Softmax", SOFTMAX_FIELDS, .name = "softmax", .output = output_softmax);
+KIND(softmax, softmax, lk_softmax_layer_args, "Softmax", SOFTMAX_FIELDS, .name = "softmax",
+     .most = 2, .fewest = 1, .arguments = SOFTMAX_ARGUMENTS, .output = output_softmax);
 
 lk_layer *lk_softmax_layer_kw(lk_softmax_layer_args a)
 {

@@ -12,6 +12,8 @@ typedef struct batch_normalization {
     int                         gamma, beta, mean, variance; /* indices of weights; -1: none */
 } batch_normalization;
 
+static const char *const ARGUMENTS[] = {"inputs", "mask", NULL};
+
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
@@ -66,7 +68,7 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     lk_tuple                   out =
         lk_nn_batch_norm(x, b->gamma < 0 ? NULL : lki_layer_read(l, b->gamma), b->beta < 0 ? NULL : lki_layer_read(l, b->beta),
                          .epsilon = b->set.epsilon, .moving_mean = mean, .moving_variance = variance, .momentum = b->set.momentum,
-                         .training = training ? LK_ON : LK_OFF, .synchronized = b->set.synchronized == LK_OFF ? LK_OFF : LK_ON);
+                         .mask = training ? lki_mask_given(pass, 1) : NULL, .training = training ? LK_ON : LK_OFF, .synchronized = b->set.synchronized == LK_OFF ? LK_OFF : LK_ON);
     if (!training || lki_bad(out.item[0])) return out.item[0];
     if (move(l, b->mean, mean, out.item[1]) != LK_OK || move(l, b->variance, variance, out.item[2]) != LK_OK) return &lki_poison;
     return out.item[0];
@@ -91,10 +93,13 @@ static const lki_field FIELDS[] = {
 const lki_layer_kind lki_batch_normalization_kind = {
     .name = "batch_normalization",
     LKI_LAYER_OF(batch_normalization, lk_batch_normalization_args, "BatchNormalization", FIELDS),
+    .fewest = 1,
+    .most = 2,
     .mixes_rows = true,
+    .arguments = ARGUMENTS,
     .output = output,
     .build = build,
-    .call = call};
+    .mask = lki_mask_passes, .call = call};
 
 static bool within(const char *name, double x, double most)
 {

@@ -24,7 +24,7 @@ static const lki_field FIELDS[] = {
 };
 
 const lki_layer_kind lki_dropout_kind = {
-    .name = "dropout", LKI_LAYER_OF(dropout, lk_dropout_layer_args, "Dropout", FIELDS), .draws = true, .call = call};
+    .name = "dropout", LKI_LAYER_OF(dropout, lk_dropout_layer_args, "Dropout", FIELDS), .draws = true, .mask = lki_mask_passes, .call = call};
 
 lk_layer *lk_dropout_kw(lk_dropout_layer_args a)
 {

@@ -1,5 +1,6 @@
 /* Embedding: ids become rows of a table, [..., output_dim]. */
 #include "layer/layer.h"
+#include "op/gradient.h"
 
 typedef struct embedding {
     lk_layer          layer;
@@ -34,6 +35,14 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     return lk_nn_embedding(x, lki_layer_read(l, 0));
 }
 
+static lk_tensor *mask(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
+{
+    lk_tensor *ids = in.item[0];
+    (void)y, (void)i;
+    if (((const embedding *)l)->set.mask_zero != LK_ON || lki_bad(ids)) return NULL;
+    return lk_not_equal(ids, lki_like(ids, 0));
+}
+
 static void *make(const void *args) { return lk_embedding_kw(*(const lk_embedding_args *)args); }
 
 static const lki_field FIELDS[] = {
@@ -44,7 +53,7 @@ static const lki_field FIELDS[] = {
     LKI_REGULARIZER_FIELD(lk_embedding_args, embeddings_regularizer),
     LKI_REGULARIZER_FIELD(lk_embedding_args, activity_regularizer),
     LKI_CONSTRAINT_FIELD(lk_embedding_args, embeddings_constraint),
-    LKI_FIXED("mask_zero", "false"),
+    LKI_FIELD(SWITCH, lk_embedding_args, mask_zero),
     LKI_FIXED("quantization_config", "null"),
 };
 
@@ -52,6 +61,7 @@ const lki_layer_kind lki_embedding_kind = {.name = "embedding",
                                            LKI_LAYER_OF(embedding, lk_embedding_args, "Embedding", FIELDS),
                                            .takes_ids = true,
                                            .output = output,
+                                           .mask = mask,
                                            .build = build,
                                            .call = call};
 

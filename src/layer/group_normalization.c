@@ -62,7 +62,7 @@ const lki_layer_kind lki_group_normalization_kind = {
     LKI_LAYER_OF(group_normalization, lk_group_normalization_args, "GroupNormalization", FIELDS),
     .output = output,
     .build = build,
-    .call = call};
+    .mask = lki_mask_passes, .call = call};
 
 lk_layer *lk_group_normalization_kw(lk_group_normalization_args a)
 {

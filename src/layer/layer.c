@@ -361,18 +361,6 @@ lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass)
 
 /* ---- masks and activity of the results ---- */
 
-lk_tensor *lki_mask_passes(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
-{
-    (void)l, (void)y, (void)i;
-    return in.item[0]->mask;
-}
-
-lk_tensor *lki_mask_stays(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
-{
-    (void)l, (void)in, (void)i;
-    return y->mask;
-}
-
 static bool is_among(lk_tuple in, const lk_tensor *t)
 {
     for (int i = 0; i < in.count; i++)

@@ -196,9 +196,19 @@ lk_tensor *lki_layer_compute(lk_layer *l, lk_tuple in, const lki_pass *pass);
 const lki_pass *lki_pass_current(void);
 const lki_pass *lki_pass_set(const lki_pass *pass);
 
-/* Rules for masks: the first input's, and those that the results have already. */
+/* ---- masks (mask.c) ---- */
+
+/* Rules: the first input's; those that the results have already; a step counts if it counts in one of the inputs, and there is a
+ * mask if all inputs have one. */
 lk_tensor *lki_mask_passes(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
 lk_tensor *lki_mask_stays(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
+lk_tensor *lki_mask_of_any(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
+
+/* The mask of x, or of argument `given` if the call has that; as bool. NULL: there is none. */
+lk_tensor *lki_mask_given(const lki_pass *pass, int given);
+
+/* A mask with axes of size 1 behind, so that it has `rank` axes. */
+lk_tensor *lki_mask_spread(lk_tensor *mask, int rank);
 
 /* The rows of these tensors, which have a leading axis or are left out, as the list of shapes that is passed to layers; `row` has
  * one more entry. */

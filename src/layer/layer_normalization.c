@@ -105,7 +105,7 @@ const lki_layer_kind lki_layer_normalization_kind = {
     LKI_LAYER_OF(layer_normalization, lk_layer_normalization_args, "LayerNormalization", FIELDS),
     .output = output,
     .build = build,
-    .call = call};
+    .mask = lki_mask_passes, .call = call};
 
 lk_layer *lk_layer_normalization_kw(lk_layer_normalization_args a)
 {

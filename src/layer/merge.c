@@ -94,30 +94,84 @@ static lk_tensor *with_rank(lk_tensor *x, int rank)
     return lk_reshape(x, shape);
 }
 
+static int rank_of(lk_tuple in)
+{
+    int rank = 0;
+    for (int i = 0; i < in.count; i++)
+        rank = (int)lki_max(rank, lk_rank(in.item[i]));
+    return rank;
+}
+
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const merging *m = merging_of(l);
-    int            rank = 0;
-    for (int i = 0; i < pass->in.count; i++)
-        rank = (int)lki_max(rank, lk_rank(pass->in.item[i]));
+    const int      rank = rank_of(pass->in);
     x = with_rank(x, rank);
     for (int i = 1; i < pass->in.count; i++)
         x = m->combine(x, with_rank(pass->in.item[i], rank));
     return l->kind == &lki_average_kind && !lki_bad(x) ? lk_div(x, lki_like(x, pass->in.count)) : x;
 }
 
+/* ---- where masks change values, as in Keras ---- */
+
+static bool any_mask(lk_tuple in)
+{
+    for (int i = 0; i < in.count; i++)
+        if (!lki_bad(in.item[i]) && in.item[i]->mask) return true;
+    return false;
+}
+
+/* Which elements of x count; NULL: all. */
+static lk_tensor *mask_of(lk_tensor *x, int rank)
+{
+    return lki_bad(x) || !x->mask ? NULL : with_rank(lki_mask_spread(x->mask, x->shape.rank), rank);
+}
+
+/* Masked elements are 1; if all inputs have masks, elements that no mask counts are 0. */
+static lk_tensor *call_multiply(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const int  rank = rank_of(pass->in);
+    lk_tensor *y = NULL, *counts = mask_of(x, rank);
+    if (!any_mask(pass->in)) return call(l, x, pass);
+    for (int i = 0; i < pass->in.count; i++) {
+        lk_tensor *t = with_rank(pass->in.item[i], rank), *mask = mask_of(pass->in.item[i], rank);
+        if (lki_bad(t)) return t;
+        if (mask) t = lk_where(mask, t, lki_like(t, 1));
+        if (i) counts = mask && counts ? lk_logical_or(counts, mask) : NULL;
+        y = y ? lk_mul(y, t) : t;
+    }
+    return counts && !lki_bad(y) ? lk_where(counts, y, lki_like(y, 0)) : y;
+}
+
+/* A masked element takes the value of the other side. */
+static lk_tensor *call_extreme(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    const int  rank = rank_of(pass->in);
+    lk_tensor *y = with_rank(x, rank), *counts = mask_of(x, rank);
+    if (!any_mask(pass->in)) return call(l, x, pass);
+    for (int i = 1; i < pass->in.count; i++) {
+        lk_tensor *t = with_rank(pass->in.item[i], rank), *mask = mask_of(pass->in.item[i], rank);
+        if (mask) t = lk_where(mask, t, y);
+        if (counts) y = lk_where(counts, y, t);
+        counts = mask && counts ? lk_logical_or(counts, mask) : NULL;
+        y = merging_of(l)->combine(y, t);
+    }
+    return y;
+}
+
 static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_plain_layer_args)};
 
-#define MERGE(title, class_, most_)                                                                                                \
-    KIND(title, merge, lk_plain_layer_args, class_, FIELDS, .most = most_, .output = output, .call = call);                        \
+#define MERGE(title, class_, most_, call_)                                                                                         \
+    KIND(title, merge, lk_plain_layer_args, class_, FIELDS, .most = most_, .output = output, .mask = lki_mask_of_any,              \
+         .call = call_);                                                                                                           \
     static void *make_##title(const void *args) { return lk_##title##_layer_kw(*(const lk_plain_layer_args *)args); }              \
     lk_layer *lk_##title##_layer_kw(lk_plain_layer_args a) { return lki_layer_new("lk_" #title "_layer", &lki_##title##_kind, &a); }
-MERGE(add, "Add", -1)
-MERGE(subtract, "Subtract", 2)
-MERGE(multiply, "Multiply", -1)
-MERGE(average, "Average", -1)
-MERGE(maximum, "Maximum", -1)
-MERGE(minimum, "Minimum", -1)
+MERGE(add, "Add", -1, call)
+MERGE(subtract, "Subtract", 2, call)
+MERGE(multiply, "Multiply", -1, call_multiply)
+MERGE(average, "Average", -1, call)
+MERGE(maximum, "Maximum", -1, call_extreme)
+MERGE(minimum, "Minimum", -1, call_extreme)
 
 /* ---- operations ---- */
 
@@ -240,10 +294,25 @@ static lk_tensor *call_concatenate(lk_layer *l, lk_tensor *x, const lki_pass *pa
     return lk_concat(pass->in, concatenate_axis(l));
 }
 
+static lk_tensor *ones_like(lk_tensor *x) { return lki_apply2(LKI_OP_broadcast_like, NULL, lk_ones((lk_shape){0}, LK_BOOL), x); }
+
+/* The masks of all elements, joined likewise; a step counts if one of its elements does. */
+static lk_tensor *mask_concatenate(const lk_layer *l, lk_tuple in, lk_tensor *y, int k)
+{
+    lk_tensor *mask[LKI_MOST_INPUTS];
+    (void)y, (void)k;
+    if (!any_mask(in)) return NULL;
+    for (int i = 0; i < in.count; i++) {
+        lk_tensor *x = in.item[i], *all = ones_like(x);
+        mask[i] = x->mask ? lk_logical_and(lki_mask_spread(x->mask, x->shape.rank), all) : all;
+    }
+    return lk_reduce_any(lk_concat((lk_tuple){in.count, mask}, concatenate_axis(l)), .axis = LK_AXES(-1));
+}
+
 static const lki_field CONCATENATE_FIELDS[] = {LKI_LAYER_FIELDS(lk_concatenate_args),
                                                LKI_FIELD(AXIS, lk_concatenate_args, axis, .standard = -1)};
 KIND(concatenate, concatenate, lk_concatenate_args, "Concatenate", CONCATENATE_FIELDS, .most = -1, .output = output_concatenate,
-     .call = call_concatenate);
+     .mask = mask_concatenate, .call = call_concatenate);
 
 static void *make_concatenate(const void *args) { return lk_concatenate_kw(*(const lk_concatenate_args *)args); }
 

@@ -105,7 +105,7 @@ const lki_layer_kind lki_normalization_kind = {.name = "normalization",
                                                LKI_LAYER_OF(normalization, lk_normalization_args, "Normalization", FIELDS),
                                                .output = output,
                                                .build = build,
-                                               .call = call,
+                                               .mask = lki_mask_passes, .call = call,
                                                .destroy = destroy};
 
 /* ---- numbers that are given ---- */

@@ -10,6 +10,9 @@
 
 enum { KERNEL, RECURRENT, BIAS };
 
+enum { SEQUENCES, MASK, STATE };
+static const char *const ARGUMENTS[] = {"sequences", "mask", "initial_state", NULL};
+
 typedef struct form {
     const char           *call;
     const lki_layer_kind *kind;
@@ -24,9 +27,32 @@ typedef struct recurrent {
     const form       *form;
 } recurrent;
 
+static int states(const recurrent *r) { return r->form->gates == 4 ? 2 : 1; }
+
+static int outputs(const lk_layer *l)
+{
+    const recurrent *r = (const recurrent *)l;
+    return r->set.return_state == LK_ON ? 1 + states(r) : 1;
+}
+
+/* The initial state, if there is one. */
+static lk_status state_fits(const recurrent *r, const lk_shape *in)
+{
+    int  given = 0;
+    char text[LKI_SHAPE_TEXT];
+    if (in[1].rank == -1) return LK_OK;
+    for (const lk_shape *s = in + STATE; s->rank != -1; s++, given++)
+        if (s->rank != LKI_ABSENT && (s->rank != 1 || (s->dim[0] >= 0 && s->dim[0] != r->set.units)))
+            return lki_layer_refuse(&r->layer, in, "its initial state %s should be [%lld]", lki_shape_text(s, text),
+                                    (long long)r->set.units);
+    if (!given || given == states(r)) return LK_OK;
+    return lki_layer_refuse(&r->layer, in, "an initial state of %d tensors; it should be %s", given, states(r) == 2 ? "h and c" : "h");
+}
+
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
-    const lk_recurrent_args *a = &((const recurrent *)l)->set;
+    const recurrent         *r = (const recurrent *)l;
+    const lk_recurrent_args *a = &r->set;
     if (in->rank != 2) return lki_layer_refuse(l, in, "a row should be [steps, features]");
     if (in->dim[0] == 0) return lki_layer_refuse(l, in, "there should be at least one step");
     if (in->dim[1] < 0) return lki_layer_refuse(l, in, "the features need a fixed number");
@@ -34,8 +60,10 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
         return lki_layer_refuse(l, in, "there should be %lld features, as when its kernel was made",
                                 (long long)l->weight[KERNEL].variable->shape.dim[0]);
     const lk_shape every = {.rank = 2, .dim = {in->dim[0], a->units}}, last = {.rank = 1, .dim = {a->units}};
-    *out = a->return_sequences == LK_ON ? every : last;
-    return LK_OK;
+    out[0] = a->return_sequences == LK_ON ? every : last;
+    for (int i = 1; i < outputs(l); i++)
+        out[i] = last;
+    return state_fits(r, in);
 }
 
 /* ---- weights ---- */
@@ -72,11 +100,19 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     return lki_layer_weight(l, LKI_WEIGHT(a, bias, lki_first_zeros), two_biases ? LK_SHAPE(2, width) : LK_SHAPE(width));
 }
 
+static lk_tensor *argument(const lki_pass *pass, int i) { return i < pass->in.count ? pass->in.item[i] : NULL; }
+
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const recurrent         *r = (const recurrent *)l;
     const lk_recurrent_args *a = &r->set;
+    lk_tensor               *h = argument(pass, STATE);
     return r->form->run((lk_rnn_args){.x = x,
+                                      .mask = h ? argument(pass, MASK) : lki_mask_given(pass, MASK),
+                                      .initial_h = h,
+                                      .initial_c = argument(pass, STATE + 1),
+                                      .return_state = a->return_state,
+                                      .zero_output_for_mask = a->zero_output_for_mask,
                                       .kernel = lki_layer_read(l, KERNEL),
                                       .recurrent = lki_layer_read(l, RECURRENT),
                                       .bias = l->count > BIAS ? lki_layer_read(l, BIAS) : NULL,
@@ -93,16 +129,24 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 
 /* ---- the three ---- */
 
-/* Steps are never a single op here, and there are no masks: the values in a file for how steps are run and what masked ones return
- * have no effect. */
+/* If there are several results only the output has a mask. */
+static lk_tensor *mask(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
+{
+    const bool steps = i == 0 && ((const recurrent *)l)->set.return_sequences == LK_ON;
+    (void)y;
+    return !steps ? NULL : in.count > MASK && in.item[MASK] ? in.item[MASK] : in.item[0]->mask;
+}
+
+/* Steps are never a single op here: the value in a file for how steps are run has no effect. */
 #define ANY_WAY(name_)                                                                                                             \
     {                                                                                                                              \
         .name = name_, .type = LKI_FIELD_FIXED, .literal = "false", .none = true                                                   \
     }
 #define BEFORE                                                                                                                     \
     LKI_LAYER_FIELDS(lk_recurrent_args), LKI_FIELD(SWITCH, lk_recurrent_args, return_sequences),                                   \
-        LKI_FIXED("return_state", "false"), LKI_FIELD(SWITCH, lk_recurrent_args, go_backwards), LKI_FIXED("stateful", "false"),    \
-        ANY_WAY("unroll"), ANY_WAY("zero_output_for_mask"), LKI_FIELD(INT, lk_recurrent_args, units, .required = true),            \
+        LKI_FIELD(SWITCH, lk_recurrent_args, return_state), LKI_FIELD(SWITCH, lk_recurrent_args, go_backwards),                    \
+        LKI_FIXED("stateful", "false"), ANY_WAY("unroll"), LKI_FIELD(SWITCH, lk_recurrent_args, zero_output_for_mask),             \
+        LKI_FIELD(INT, lk_recurrent_args, units, .required = true),                                                                \
         LKI_ACTIVATION_FIELD(lk_recurrent_args, activation, LK_TANH)
 #define GATES LKI_ACTIVATION_FIELD(lk_recurrent_args, recurrent_activation, LK_SIGMOID)
 #define BEHIND                                                                                                                     \
@@ -132,7 +176,8 @@ static const char *const PLACES[] = {"cell/vars/0", "cell/vars/1", "cell/vars/2"
 #define KIND(title, class_, fields_, make_)                                                                                        \
     {                                                                                                                              \
         .name = title, .class = {class_, "keras.layers", LKI_ARGS(lk_recurrent_args, fields_), make_}, .bytes = sizeof(recurrent), \
-        .set = offsetof(recurrent, set), .draws = true, .output = output, .build = build, .call = call, .place = PLACES            \
+        .set = offsetof(recurrent, set), .fewest = 1, .most = 4, .draws = true, .arguments = ARGUMENTS, .output = output,          \
+        .outputs = outputs, .mask = mask, .build = build, .call = call, .place = PLACES                                            \
     }
 const lki_layer_kind lki_lstm_kind = KIND("lstm", "LSTM", LSTM_FIELDS, make_lstm);
 const lki_layer_kind lki_gru_kind = KIND("gru", "GRU", GRU_FIELDS, make_gru);
@@ -189,4 +234,10 @@ lk_layer *lki_recurrent_reversed(const lk_layer *l, const char *name)
     a.go_backwards = a.go_backwards == LK_ON ? LK_OFF : LK_ON;
     a.name = name;
     return ((const recurrent *)l)->form->make(a);
+}
+
+void lki_recurrent_zero_masked(lk_layer *l)
+{
+    lk_recurrent_args *a = &((recurrent *)l)->set;
+    a->zero_output_for_mask = a->return_sequences == LK_ON ? LK_ON : LK_OFF;
 }

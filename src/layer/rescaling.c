@@ -26,7 +26,7 @@ static const lki_field FIELDS[] = {
 };
 
 const lki_layer_kind lki_rescaling_kind = {
-    .name = "rescaling", LKI_LAYER_OF(rescaling, lk_rescaling_args, "Rescaling", FIELDS), .call = call};
+    .name = "rescaling", LKI_LAYER_OF(rescaling, lk_rescaling_args, "Rescaling", FIELDS), .mask = lki_mask_passes, .call = call};
 
 lk_layer *lk_rescaling_kw(lk_rescaling_args a)
 {

@@ -42,7 +42,7 @@ const lki_layer_kind lki_spatial_dropout2d_kind = {
     LKI_LAYER_OF(spatial_dropout2d, lk_dropout_layer_args, "SpatialDropout2D", FIELDS),
     .draws = true,
     .output = output,
-    .call = call};
+    .mask = lki_mask_passes, .call = call};
 
 lk_layer *lk_spatial_dropout2d_kw(lk_dropout_layer_args a)
 {

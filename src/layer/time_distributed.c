@@ -4,7 +4,8 @@
  * so sums over rows and random numbers do not depend on how the batch is divided. If the result for a row depends on the others, as
  * in batch normalisation while training, this would change the result: then the layer is called step by step, in their order.
  *
- * As in Keras, the inner layer's own activity regulariser is ignored here; those of layers inside it are not. */
+ * As in Keras, the inner layer's own activity regulariser is ignored here; those of layers inside it are not. A mask of more axes
+ * than [rows, steps] goes to the inner layer, step by step. */
 #include "core/memory.h"
 #include "layer/layer.h"
 #include "op/gradient.h"
@@ -72,23 +73,31 @@ static lk_status add_steps(void *to, lk_tensor *rows)
     return f->around->add(f->around->to, lki_bad(rows) ? rows : unfolded(rows, f->n, f->steps));
 }
 
+static bool mask_inside(const lk_tensor *x) { return x->mask && !lki_bad(x->mask) && x->mask->shape.rank > 2; }
+
 static lk_tensor *all_steps(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     fold     f = {pass, x->shape.dim[0], x->shape.dim[1]};
     lki_pass inside = *pass;
     if (pass->add) inside.add = add_steps, inside.to = &f;
-    lk_tensor *steps = folded(x);
+    lk_tensor *steps = lki_masked(folded(x), mask_inside(x) ? folded(x->mask) : NULL, true);
     lk_tensor *y = lki_layer_compute(l->inner[0], (lk_tuple){1, &steps}, &inside);
     return lki_bad(y) ? y : unfolded(y, f.n, f.steps);
 }
 
-static lk_tensor *step_at(lk_tensor *x, int64_t t)
+static lk_tensor *plain_step_at(lk_tensor *x, int64_t t)
 {
     lki_axes begin = {x->shape.rank, {0, t}}, size = {x->shape.rank, {-1, 1}};
     for (int i = 2; i < x->shape.rank; i++)
         size.value[i] = -1;
     lk_tensor *step = lki_slice(x, &begin, &size);
     return lki_bad(step) ? step : folded(step);
+}
+
+static lk_tensor *step_at(lk_tensor *x, int64_t t)
+{
+    lk_tensor *step = plain_step_at(x, t);
+    return mask_inside(x) ? lki_masked(step, plain_step_at(x->mask, t), true) : step;
 }
 
 /* Every step draws different numbers. */
@@ -136,6 +145,7 @@ const lki_layer_kind lki_time_distributed_kind = {
     LKI_LAYER_OF(time_distributed, lk_time_distributed_args, "TimeDistributed", FIELDS),
     .takes_ids = true, /* the inner layer may */
     .output = output,
+    .mask = lki_mask_passes,
     .build = build,
     .call = call,
     .inner_place = INNER_PLACES};

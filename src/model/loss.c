@@ -141,10 +141,9 @@ static lk_tensor *mask_weights(lk_tensor *mask, lk_tensor *values, bool averaged
     return lk_mul(w, lki_quotient(lki_like(w, (double)lki_shape_size(&w->shape)), lk_reduce_sum(w)));
 }
 
-/* The mask that was given, and what the loss itself leaves out. */
-static lk_tensor *mask_of(const lk_loss_call_args *a, const lk_tensor *values)
+lk_tensor *lki_loss_counts(const lk_loss *l, lk_tensor *labels, const lk_tensor *values, lk_tensor *mask)
 {
-    lk_tensor *own = lki_loss_mask(a->loss, a->labels, values), *mask = a->mask;
+    lk_tensor *own = lki_loss_mask(l, labels, values);
     if (!own || !mask || lki_bad(own) || lki_bad(mask) || mask->dtype != LK_BOOL) return own && !mask ? own : mask;
     while (!lki_bad(mask) && mask->shape.rank < own->shape.rank)
         mask = lk_expand_dims(mask, -1);
@@ -153,7 +152,8 @@ static lk_tensor *mask_of(const lk_loss_call_args *a, const lk_tensor *values)
 
 static lk_tensor *weights_of(const lk_loss_call_args *a, lk_tensor *values, bool averaged)
 {
-    lk_tensor *mask = mask_of(a, values), *weights = a->sample_weight;
+    lk_tensor *given = a->mask ? a->mask : a->predictions->mask, *weights = a->sample_weight;
+    lk_tensor *mask = lki_loss_counts(a->loss, a->labels, values, given);
     if (mask) mask = mask_weights(mask, values, averaged);
     if (weights && mask) return lk_mul(lki_weights_for(weights, values), mask);
     return mask ? mask : weights;

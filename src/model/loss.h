@@ -30,6 +30,9 @@ lk_reduction lki_loss_reduction(const lk_loss *l);
  * Keras. */
 lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, const lk_tensor *values);
 
+/* Which of the values count, of those that a mask (NULL: none) lets through; NULL: all. */
+lk_tensor *lki_loss_counts(const lk_loss *l, lk_tensor *labels, const lk_tensor *values, lk_tensor *mask);
+
 /* [n] and [n, 1] mean the same rows: if only one of the two has a last axis of size 1, it is added to the other if that is a
  * vector, else removed. */
 void lki_bring_together(lk_tensor **a, lk_tensor **b);

@@ -337,12 +337,26 @@ static lk_status operand_fits(const lk_metric *m, const char *name, const lk_ten
     return LK_OK;
 }
 
+/* Weights, and 0 where the mask of the predictions is false. As in Keras, only means of values per element take masks. */
+static lk_tensor *weights_of(const lk_metric_update_args *a)
+{
+    const lk_metric *m = a->metric;
+    lk_tensor       *mask = m->kind->results == lki_mean_results && a->b ? a->b->mask : NULL, *w = a->sample_weight;
+    if (!mask) return w;
+    const int rank = (int)lki_max(w ? w->shape.rank : 0, mask->shape.rank);
+    mask = lki_weights_of(mask, LK_F32, rank);
+    return w ? lk_mul(lki_weights_of(w, LK_F32, rank), mask) : mask;
+}
+
 static lk_status update(const lk_metric_update_args *a)
 {
-    lk_tensor *x[LKI_MOST_SUMS] = {0};
+    lk_tensor *x[LKI_MOST_SUMS] = {0}, *weights = weights_of(a);
     LKI_TRY(lki_metric_build(a->metric, a->b ? &a->b->shape : NULL));
-    a->metric->kind->values(a->metric, a, x);
-    return count_values(a->metric, x, a->sample_weight);
+    if (weights && lki_bad(weights)) return lki_poisoned_status("lk_metric_update");
+    lk_metric_update_args by = *a;
+    by.sample_weight = weights;
+    a->metric->kind->values(a->metric, &by, x);
+    return count_values(a->metric, x, weights);
 }
 
 lk_status lk_metric_update_kw(lk_metric_update_args a)

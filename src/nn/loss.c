@@ -286,7 +286,7 @@ lk_tensor *lk_nn_reduce_loss(lk_tensor *values, lk_tensor *weights, lk_reduction
             "lk_nn_reduce_loss: there is no reduction %d; it must be NONE, SUM, SUM_OVER_BATCH_SIZE or MEAN_WITH_SAMPLE_WEIGHT",
             (int)reduction);
     if (!weights) return lk_reduce_mean(terms);
-    return lki_quotient(lk_reduce_sum(terms), lk_reduce_sum(lki_weights_spread(weights, values)));
+    return lki_quotient(lk_reduce_sum(terms), lk_reduce_sum(weights)); /* as given: one for all values of a row counts once */
 }
 
 /* ---- the average over the global batch ---- */

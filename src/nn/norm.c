@@ -30,6 +30,7 @@ static bool options_fit(const char *call, const lk_norm_args *a, bool batch, boo
                       : lki_number_given(a->momentum) && !batch          ? "momentum"
                       : lki_switch_given(a->training) && !batch          ? "training"
                       : lki_switch_given(a->synchronized) && !batch      ? "synchronized"
+                      : a->mask && !batch                                ? "a mask"
                                                                          : NULL;
     if (odd) return lki_fail(LK_EINVAL, "%s: does not take %s", call, odd), false;
     if (!(epsilon_of(a) >= 0)) return lki_fail(LK_EINVAL, "%s: epsilon is %g; it must be at least 0", call, epsilon_of(a)), false;
@@ -130,6 +131,29 @@ static lk_tensor *by_parts(const batch *b, const lk_norm_args *a, lk_tensor **me
     return normalize(centered, as_used(b, scale_of(*variance, a)), a);
 }
 
+/* The sum of the elements that count, on all replicas. */
+static lk_tensor *sum_counted(const batch *b, lk_tensor *x, lk_tensor *counts)
+{
+    return everyones(b, lk_reduce_sum(lk_where(counts, x, lki_like(x, 0)), .axis = b->axes));
+}
+
+/* The same of the elements that count. As in Keras, 1e-7 keeps the mean of none finite. */
+static lk_tensor *by_counted(const batch *b, const lk_norm_args *a, lk_tensor **mean, lk_tensor **variance)
+{
+    lk_tensor *counts = a->mask;
+    *mean = *variance = &lki_poison;
+    while (!lki_bad(counts) && counts->shape.rank < a->x->shape.rank)
+        counts = lk_expand_dims(counts, -1);
+    lk_tensor *ones = lki_bad(counts) ? &lki_poison : lki_apply2(LKI_OP_broadcast_like, NULL, lki_like(a->x, 1), a->x);
+    lk_tensor *count = lki_bad(ones) ? ones : lk_stop_gradient(sum_counted(b, ones, counts));
+    if (lki_bad(count)) return &lki_poison;
+    count = lk_add(count, lki_like(count, 1e-7));
+    *mean = lk_div(sum_counted(b, a->x, counts), count);
+    lk_tensor *centered = lk_sub(a->x, as_used(b, *mean));
+    *variance = lk_div(sum_counted(b, lk_square(centered), counts), count);
+    return normalize(centered, as_used(b, scale_of(*variance, a)), a);
+}
+
 static bool per_element(const lk_tensor *t, const lk_tensor *x, int64_t width);
 
 static bool fits_batch_ops(const lk_norm_args *a)
@@ -199,8 +223,9 @@ lk_tuple lk_nn_batch_norm_kw(lk_norm_args a)
     }
     batch      b = batch_of(&a);
     double     momentum = lki_number_or(a.momentum, 0.99);
-    lk_tensor *mean, *variance,
-        *y = fits_batch_ops(&a) ? by_batch_ops(&b, &a, &mean, &variance) : by_parts(&b, &a, &mean, &variance);
+    lk_tensor *mean, *variance, *y;
+    if (a.mask) y = by_counted(&b, &a, &mean, &variance);
+    else y = fits_batch_ops(&a) ? by_batch_ops(&b, &a, &mean, &variance) : by_parts(&b, &a, &mean, &variance);
     lk_tensor *out[3] = {y, moved(&b, a.moving_mean, mean, momentum), moved(&b, a.moving_variance, variance, momentum)};
     return lki_tuple_new(3, out);
 }

@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "op/gradient.h"
 #include <lockstep/nn.h>
+#include <lockstep/strategy.h>
 
 enum { MOST_GATES = 4 };
 
@@ -24,6 +25,7 @@ typedef struct run { /* one call */
     const lk_rnn_args *a;
     int64_t            units;
     lk_tensor         *kept[MOST_GATES]; /* dropout masks of the previous state, per gate; NULL: nothing is dropped */
+    state              last;             /* after the last step */
 } run;
 
 static lk_tensor *columns(lk_tensor *t, int64_t from, int64_t count)
@@ -165,10 +167,11 @@ static lk_tensor *gates_of_inputs(const run *r, lk_tensor *x, lk_tensor *bias)
     return bias ? lk_add(gates, bias) : gates;
 }
 
-static state masked(lk_tensor *mask, int64_t step, state before, state next, lk_tensor **output)
+static state masked(const run *r, lk_tensor *mask, int64_t step, state before, state next, lk_tensor **output)
 {
     lk_tensor *live = lk_slice(mask, LK_AXES(0, step), LK_AXES(-1, 1));
-    *output = lk_where(live, next.h, *output ? *output : filled_like(before.h, 0));
+    const bool repeats = *output && r->a->zero_output_for_mask != LK_ON;
+    *output = lk_where(live, next.h, repeats ? *output : filled_like(before.h, 0));
     return (state){lk_where(live, next.h, before.h), next.c ? lk_where(live, next.c, before.c) : NULL};
 }
 
@@ -181,12 +184,21 @@ static lk_tensor *run_cells(run *r, lk_tuple gates, lk_tensor *mask, lk_tensor *
         r->kept[i] = kept_of(r, s.h, a->recurrent_dropout, MOST_GATES + i);
     for (int t = 0; t < gates.count; t++) {
         state next = r->form->cell(r, gates.item[t], s);
-        if (mask) next = masked(mask, t, s, next, &output);
+        if (mask) next = masked(r, mask, t, s, next, &output);
         else output = next.h;
         s = next;
         outputs[t] = output;
     }
+    r->last = s;
     return output;
+}
+
+/* The output, or a nest of it and the last state. */
+static lk_tensor *with_state(const run *r, lk_tensor *y)
+{
+    lk_tensor *all[] = {y, r->last.h, r->last.c};
+    if (lki_bad(y) || r->a->return_state != LK_ON) return y;
+    return lk_nest((lk_tuple){r->last.c ? 3 : 2, all});
 }
 
 static lk_tensor *recur(const form *f, const lk_rnn_args *a, lk_tensor *input_bias)
@@ -201,7 +213,7 @@ static lk_tensor *recur(const form *f, const lk_rnn_args *a, lk_tensor *input_bi
     lk_tensor *mask = a->mask && back ? lk_reverse(a->mask, LK_AXES(1)) : a->mask;
     lk_tensor *y = gates.count == steps ? run_cells(&r, gates, mask, outputs) : &lki_poison;
     if (!lki_bad(y) && a->return_sequences == LK_ON) y = lk_stack((lk_tuple){(int)steps, outputs}, 1);
-    return y;
+    return with_state(&r, y);
 }
 
 lk_tensor *lk_nn_lstm_kw(lk_rnn_args a) { return recur(&LSTM, &a, a.bias); }
