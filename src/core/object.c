@@ -8,6 +8,7 @@
 #include "core/lock.h"
 #include "core/memory.h"
 #include <assert.h>
+#include <pthread.h>
 
 enum { MAGIC_LIVE = 0x6c6b6f62, MAGIC_DEAD = 0x6c6b6465, MAGIC_STATIC = 0 };
 
@@ -15,6 +16,7 @@ struct lki_owner {
     lki_owner  *outer;
     lki_object *last; /* the newest; `previous` links to older ones */
     bool        is_step;
+    bool        left; /* atomic: another thread is done with it; this one closes it when it next asks */
 };
 
 LKI_MUTEX(owners_lock);
@@ -141,11 +143,34 @@ void lk_free(void *object)
 
 /* ---- pools and steps ------------------------------------------------------------------------------------------------------- */
 
+static void close_innermost(lki_owner **innermost);
+
+/* A thread that ends, for example one that read an element of an iterator, leaves blocks open. */
+static void close_all(void *thread)
+{
+    (void)thread;
+    while (steps)
+        close_innermost(&steps);
+    while (pools)
+        close_innermost(&pools);
+}
+
+static pthread_key_t thread_ends;
+static void          make_key(void) { (void)pthread_key_create(&thread_ends, close_all); }
+
+static void close_with_thread(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    if (!pthread_getspecific(thread_ends)) (void)pthread_setspecific(thread_ends, &library); /* any value but NULL */
+}
+
 /* Without memory for an owner the block is still entered; objects made in it belong to the enclosing one. */
 static lki_block enter(lki_owner **innermost, bool is_step)
 {
     lki_owner *owner = lki_zalloc(sizeof *owner);
     if (owner) {
+        if (!*innermost) close_with_thread();
         owner->outer = *innermost;
         owner->is_step = is_step;
         *innermost = owner;
@@ -192,6 +217,18 @@ static void leave(lki_owner **innermost, lki_block *block)
     while (is_open(*innermost, block->owner))
         close_innermost(innermost);
     *block = (lki_block){0};
+}
+
+void lki_step_leave_elsewhere(const lki_block *block)
+{
+    lki_owner *owner = block->owner;
+    if (owner) __atomic_store_n(&owner->left, true, __ATOMIC_RELAXED);
+}
+
+void lki_step_close_left(void)
+{
+    while (steps && __atomic_load_n(&steps->left, __ATOMIC_RELAXED))
+        close_innermost(&steps);
 }
 
 void lki_pool_close_inside(void *pool)

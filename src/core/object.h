@@ -71,6 +71,11 @@ void  lki_object_keep(void *object); /* from its step to the current pool */
 /* The pool for new objects of this thread; a thread that works for another one can use that one's pool. NULL: the library's. */
 void *lki_pool_current(void);
 void  lki_pool_set(void *pool);
+/* A step that may be another thread's is over: that thread closes it when it calls the second function, at the latest when it ends.
+ * The step must still be open. */
+void lki_step_leave_elsewhere(const lki_block *block);
+void lki_step_close_left(void);
+
 void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one */
 
 /* Drop all objects of the library's pool, in reverse order of creation. False: a pool or a step is open on this thread. */

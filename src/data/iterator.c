@@ -51,13 +51,17 @@ static void end_turn(lk_iterator *it)
     lki_mutex_give(&turns);
     if (open) lki_step_leave(&it->step);
     lki_mutex_take(&turns); /* this thread must not end a step of another thread */
-    if (it->turn) it->turn->iterator = NULL;
+    if (it->turn) {
+        it->turn->iterator = NULL;
+        lki_step_leave_elsewhere(&it->step);
+    }
     it->turn = NULL;
     lki_mutex_give(&turns);
 }
 
 static lk_status begin_turn(lk_iterator *it)
 {
+    lki_step_close_left(); /* of earlier turns, which another thread ended */
     it->step = lki_step_enter();
     turn *t = it->step.owner ? lki_object_new(sizeof *t, LKI_KIND_OTHER, LKI_LIVES_IN_STEP, turn_destroy) : NULL;
     if (!t) return lki_step_leave(&it->step), LK_ENOMEM;

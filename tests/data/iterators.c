@@ -111,11 +111,13 @@ static void *read_one(void *it)
     return (void *)(intptr_t)x;
 }
 
+/* A turn that is open when its thread ends goes with the thread. */
 TEST(one_iterator_by_several_threads_in_turn)
 {
     LK_POOL {
         lk_iterator *it = lk_iterator_of(rows_of(6));
         lk_tuple     e;
+        int64_t      used[3];
         for (int i = 0; i < 6; i += 2) {
             pthread_t thread;
             void     *got;
@@ -124,7 +126,9 @@ TEST(one_iterator_by_several_threads_in_turn)
             assert_int_equal(pthread_create(&thread, NULL, read_one, it), 0);
             pthread_join(thread, &got);
             assert_int_equal((intptr_t)got, i + 1);
+            used[i / 2] = lki_memory_in_use();
         }
+        assert_true(used[1] == used[0] && used[2] == used[0]);
         assert_false(lk_next(it, &e));
     }
     good();
