@@ -303,7 +303,7 @@ static lk_tensor *shaped(const lk_layer *l, lk_tensor *y)
     return lk_reshape(y, shape);
 }
 
-static lk_tensor *call(lk_layer *l, lk_tensor *query, const lki_pass *pass)
+static lk_tensor *attend_all(lk_layer *l, lk_tensor *query, const lki_pass *pass)
 {
     lk_tensor *value = argument(pass, IN_VALUE), *key = argument(pass, IN_KEY) ? argument(pass, IN_KEY) : value;
     if (lki_bad(query) || lki_bad(value) || lki_bad(key)) return &lki_poison;
@@ -326,11 +326,26 @@ static lk_tensor *call(lk_layer *l, lk_tensor *query, const lki_pass *pass)
     return shaped(l, unfolded(attend(l, flat, &w, NULL, pass), &query->shape, along));
 }
 
-/* The output has that of the query. */
-static lk_tensor *mask(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
+/* As in Keras, MultiHeadAttention takes the masks of its inputs away: layers that use them later find none. */
+static void take_masks(const lk_layer *l, const lki_pass *pass)
 {
-    (void)l, (void)y;
-    return i == 0 ? in.item[IN_QUERY]->mask : NULL;
+    for (int i = IN_QUERY; i <= IN_KEY && l->kind == &lki_multi_head_attention_kind; i++) {
+        lk_tensor *x = argument(pass, i);
+        if (!x || lki_bad(x)) continue;
+        lki_drop(x->mask);
+        x->mask = NULL;
+    }
+}
+
+/* The output has the mask of the query. */
+static lk_tensor *call(lk_layer *l, lk_tensor *query, const lki_pass *pass)
+{
+    lk_tensor *y = attend_all(l, query, pass);
+    if (lki_bad(y)) return y;
+    if (!y->nest) y = lki_masked(y, query->mask, true);
+    else if (lki_bad(lki_masked(lk_nested(y).item[0], query->mask, true))) return &lki_poison;
+    take_masks(l, pass);
+    return y;
 }
 
 /* ---- making one ---- */
@@ -402,7 +417,7 @@ static const lki_field GROUP_FIELDS[] = {
                                                .arguments = ARGUMENTS,                                                             \
                                                .output = output,                                                                   \
                                                .outputs = outputs,                                                                 \
-                                               .mask = mask,                                                                       \
+                                               .mask = lki_mask_stays,                                                             \
                                                .build = build,                                                                     \
                                                .call = call}
 KIND(multi_head_attention, "multi_head_attention", "MultiHeadAttention", FIELDS, make);

@@ -5,6 +5,7 @@
  *   strategy/  what strategies do, table by table, with one to four replicas
  *   train/   whole training runs (with LOCKSTEP_DATA, the folder of the data sets)
  *   files/   arrays in npy files; models and weights of Keras
+ *   models/  whole models as Keras saves them, trained
  *
  * FILTER names cases by a part of "ops/matmul_plain". Without DIR, $LOCKSTEP_GOLDEN. Bounds are those of that README. On a GPU
  * (LOCKSTEP_DEVICE=GPU:0) that multiplies in TF32 or BF16 (LOCKSTEP_PRECISION) they are those of golden.h. */
@@ -14,6 +15,7 @@
 #include "optim.h"
 #include "strategy_train.h"
 #include "train.h"
+#include "whole.h"
 #include <sys/stat.h>
 
 /* ---- files/npy --------------------------------------------------------------------------------------------------------------- */
@@ -78,7 +80,8 @@ int main(int argc, char **argv)
         const char *part;
         void (*run)(void);
     } parts[] = {{"ops", run_ops},           {"optim", run_optim},  {"files", run_files}, {"files", run_keras},
-                 {"strategy", run_strategy}, {"train", run_models}, {"train", run_train}};
+                 {"strategy", run_strategy}, {"train", run_models}, {"train", run_train},
+                 {"models", run_wholes}};
     golden.folder = argc > 1 ? argv[1] : getenv("LOCKSTEP_GOLDEN");
     golden.filter = argc > 2 ? argv[2] : NULL;
     if (!golden.folder || !golden.folder[0]) {

@@ -21,7 +21,7 @@
 #define POOL1 COMMON "\"pool_size\": [3], \"strides\": [1], \"padding\": \"same\", \"data_format\": \"channels_last\""
 #define NORM "\"epsilon\": 0.125, \"center\": true, \"scale\": true, " FOR("gamma") ", " FOR("beta")
 #define RECURRENT                                                                                                                  \
-    COMMON "\"units\": 3, \"return_sequences\": true, \"return_state\": false, \"go_backwards\": true, \"activation\": \"relu\", " \
+    COMMON "\"units\": 3, \"return_sequences\": true, \"return_state\": true, \"go_backwards\": true, \"activation\": \"relu\", " \
            "\"dropout\": 0.25, \"recurrent_dropout\": 0.5, \"seed\": 7, " FOR("kernel") ", " FOR("recurrent") ", " WITH_BIAS
 #define OPTIMIZER                                                                                                                  \
     "\"name\": \"mine\", \"learning_rate\": 0.5, \"weight_decay\": 0.25, \"clipnorm\": 2.0, \"global_clipnorm\": null, "           \
@@ -81,14 +81,21 @@ static const struct {
     {LKI_KIND_LAYER, "Concatenate", COMMON "\"axis\": 1"},
     {LKI_KIND_LAYER, "Dot", COMMON "\"axes\": [1, 2], \"normalize\": true"},
     {LKI_KIND_LAYER, "Embedding",
-     COMMON "\"input_dim\": 5, \"output_dim\": 3, \"mask_zero\": false, \"activity_regularizer\": " L2 ", " FOR("embeddings")},
+     COMMON "\"input_dim\": 5, \"output_dim\": 3, \"mask_zero\": true, \"activity_regularizer\": " L2 ", " FOR("embeddings")},
+    {LKI_KIND_LAYER, "Masking", COMMON "\"mask_value\": -1.0"},
     {LKI_KIND_LAYER, "LSTM", RECURRENT "\"recurrent_activation\": \"hard_sigmoid\", \"unit_forget_bias\": false"},
     {LKI_KIND_LAYER, "GRU", RECURRENT "\"recurrent_activation\": \"hard_sigmoid\", \"reset_after\": false"},
     {LKI_KIND_LAYER, "SimpleRNN", RECURRENT "\"stateful\": false"},
     {LKI_KIND_LAYER, "Bidirectional", COMMON "\"merge_mode\": \"ave\", \"layer\": " OBJECT("layers", "GRU", "\"units\": 3")},
     {LKI_KIND_LAYER, "TimeDistributed", COMMON "\"layer\": " OBJECT("layers", "Dense", "\"units\": 3")},
     {LKI_KIND_LAYER, "MultiHeadAttention",
-     COMMON WITH_BIAS "\"num_heads\": 2, \"key_dim\": 3, \"value_dim\": 4, \"dropout\": 0.25, \"seed\": 7, " FOR("kernel")},
+     COMMON WITH_BIAS "\"num_heads\": 2, \"key_dim\": 3, \"value_dim\": 4, \"dropout\": 0.25, \"seed\": 7, \"use_gate\": true, \"output_shape\": [5, 2], \"attention_axes\": [1], "
+                      "\"sliding_window\": 3, " FOR("kernel")},
+    {LKI_KIND_LAYER, "GroupQueryAttention",
+     COMMON WITH_BIAS "\"head_dim\": 3, \"num_query_heads\": 4, \"num_key_value_heads\": 2, \"dropout\": 0.25, \"seed\": 7, "
+                      "\"use_gate\": true, \"sliding_window\": 3, " FOR("kernel")},
+    {LKI_KIND_LAYER, "Attention", COMMON "\"use_scale\": true, \"score_mode\": \"concat\", \"dropout\": 0.25, \"seed\": 7"},
+    {LKI_KIND_LAYER, "AdditiveAttention", COMMON "\"use_scale\": false, \"dropout\": 0.25, \"seed\": 7"},
     {LKI_KIND_LAYER, "Rescaling", COMMON "\"scale\": 0.5, \"offset\": -1.0"},
     {LKI_KIND_LAYER, "RandomFlip", COMMON "\"mode\": \"vertical\", \"seed\": 7"},
     {LKI_KIND_LAYER, "RandomRotation",

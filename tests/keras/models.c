@@ -468,8 +468,6 @@ TEST(calls_that_differ)
                       CALL(TENSOR(X), "\"value\": " TENSOR(X) ", \"key\": " TENSOR(X)) "," CALL(TENSOR(A) "," TENSOR(A), "")),
                   ENDS(X, "[\"a\", 1, 0]")),
             LK_EUNSUPPORTED, "its tensors are named in some of its calls and not in others");
-    refused(GRAPH(STEPS "," ATTENTION(CALL(TENSOR(X) "," TENSOR(X), "\"return_attention_scores\": true")), ENDS(X, A)),
-            LK_EUNSUPPORTED, "argument \"return_attention_scores\" of its call is true; it is not supported");
 }
 
 /* ---- hostile ones ---- */
