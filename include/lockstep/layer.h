@@ -114,6 +114,13 @@ LK_API lk_tensor     *lk_constraint_call(const lk_constraint *c, lk_tensor *w);
 /* A layer belongs to one model, as long as the model lives. Constructors return NULL and an error for invalid arguments. */
 typedef struct lk_layer lk_layer;
 
+typedef struct lk_layers {
+    int        count;
+    lk_layer **item;
+} lk_layers;
+#define LK_LAYERS(...) lk_layers_of((int)LKI_N(lk_layer *, 0, __VA_ARGS__) - 1, (lk_layer *const[]){0, __VA_ARGS__})
+LK_API lk_layers lk_layers_of(int count, lk_layer *const *one_based);
+
 /* Options of every layer. */
 #define LKI_LAYER_COMMON                                                                                                           \
     const char *name;        /* default: "dense", "dense_1", ... by position */                                                    \

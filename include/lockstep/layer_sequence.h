@@ -57,6 +57,35 @@ LK_API lk_layer *lk_lstm_kw(lk_recurrent_args args);
 LK_API lk_layer *lk_gru_kw(lk_recurrent_args args);
 LK_API lk_layer *lk_simple_rnn_kw(lk_recurrent_args args);
 
+/* One step of them, for lk_rnn_layer(): rows of [features] to [units]. return_sequences and the other options about steps, and
+ * activity_regularizer, are those of lk_rnn_layer(). */
+#define lk_lstm_cell(...) lk_lstm_cell_kw(LKI_KW(lk_recurrent_args, __VA_ARGS__))
+#define lk_gru_cell(...) lk_gru_cell_kw(LKI_KW(lk_recurrent_args, __VA_ARGS__))
+#define lk_simple_rnn_cell(...) lk_simple_rnn_cell_kw(LKI_KW(lk_recurrent_args, __VA_ARGS__))
+LK_API lk_layer *lk_lstm_cell_kw(lk_recurrent_args args);
+LK_API lk_layer *lk_gru_cell_kw(lk_recurrent_args args);
+LK_API lk_layer *lk_simple_rnn_cell_kw(lk_recurrent_args args);
+
+/* Cells one over the other: lk_stacked_rnn_cells(LK_LAYERS(lk_lstm_cell(8), lk_gru_cell(4))). */
+typedef struct lk_stacked_rnn_cells_args {
+    const char *kw_;
+    lk_layers   cells; /* required */
+    LKI_LAYER_COMMON;
+} lk_stacked_rnn_cells_args;
+#define lk_stacked_rnn_cells(...) lk_stacked_rnn_cells_kw(LKI_KW(lk_stacked_rnn_cells_args, __VA_ARGS__))
+LK_API lk_layer *lk_stacked_rnn_cells_kw(lk_stacked_rnn_cells_args args);
+
+/* A cell, or stacked ones, step by step. Inputs and results as those of lk_lstm(); the states of stacked cells follow each other. */
+typedef struct lk_rnn_layer_args {
+    const char     *kw_;
+    lk_layer       *cell; /* required */
+    lk_switch       return_sequences, return_state, go_backwards, zero_output_for_mask; /* default LK_OFF */
+    lk_regularizer *activity_regularizer;
+    LKI_LAYER_COMMON;
+} lk_rnn_layer_args;
+#define lk_rnn_layer(...) lk_rnn_layer_kw(LKI_KW(lk_rnn_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_rnn_layer_kw(lk_rnn_layer_args args);
+
 typedef enum lk_merge_mode { LK_MERGE_CONCAT = 0, LK_MERGE_SUM, LK_MERGE_MUL, LK_MERGE_AVE, LK_MERGE_NONE } lk_merge_mode;
 
 /* Inputs as those of the layer; an initial state is that of the layer, then that of its copy. Results: the merged output, or both

@@ -66,13 +66,6 @@ LK_API lk_layer *lk_model_layer(lk_model *m);
 
 /* ---- custom models ----------------------------------------------------------------------------------------------------------- */
 
-typedef struct lk_layers {
-    int        count;
-    lk_layer **item;
-} lk_layers;
-#define LK_LAYERS(...) lk_layers_of((int)LKI_N(lk_layer *, 0, __VA_ARGS__) - 1, (lk_layer *const[]){0, __VA_ARGS__})
-LK_API lk_layers lk_layers_of(int count, lk_layer *const *one_based);
-
 /* Computes the outputs by lk_layer_call() and any ops. lk_model_fit() traces it, so what it does besides ops happens once per
  * signature. */
 typedef lk_tuple (*lk_model_fn)(lk_model *m, lk_tuple in, int training, void *user);

@@ -22,12 +22,32 @@ static bool is_object(const lki_field *f) { return f->type == LKI_FIELD_OBJECT |
 
 static bool is_list(const lki_field *f) { return f->type == LKI_FIELD_AXES || f->type == LKI_FIELD_PAIRS; }
 
+/* The list's own copy, which refers to the objects. */
+static lk_status hold_objects(lki_objects *list)
+{
+    void **item = lki_alloc_array(list->count + 1, sizeof *item);
+    if (!item) return *list = (lki_objects){0}, LK_ENOMEM;
+    for (int i = 0; i < list->count; i++)
+        item[i] = lki_retain(list->item[i]);
+    list->item = item;
+    return LK_OK;
+}
+
+static void drop_objects(lki_objects *list)
+{
+    for (int i = 0; i < list->count; i++)
+        lki_drop(list->item[i]);
+    lki_release(list->item);
+    *list = (lki_objects){0};
+}
+
 static lk_status hold_all(const lki_class *c, void *args)
 {
     for (int i = 0; i < c->fields; i++) {
         void **p = pointer_of(&c->field[i], args);
         if (is_object(&c->field[i])) lki_retain(*p);
         if (is_list(&c->field[i])) LKI_TRY(lki_axes_hold((lk_axes *)p));
+        if (c->field[i].type == LKI_FIELD_OBJECTS) LKI_TRY(hold_objects((lki_objects *)p));
         if (c->field[i].type != LKI_FIELD_NAME || !*p) continue;
         *p = lki_strdup(*p);
         if (*p) continue;
@@ -92,6 +112,10 @@ void lki_args_drop(const lki_class *c, void *args)
         void **p = pointer_of(&c->field[i], args);
         if (is_object(&c->field[i])) lki_drop(*p);
         else if (c->field[i].type == LKI_FIELD_NAME) lki_release(*p);
+        else if (c->field[i].type == LKI_FIELD_OBJECTS) {
+            drop_objects((lki_objects *)p);
+            continue;
+        }
         else continue;
         *p = NULL;
     }

@@ -35,10 +35,16 @@ typedef enum lki_field_type {
     LKI_FIELD_NAME,    /* const char *; the object holds a copy */
     LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
     LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` is what a layer uses for NULL */
+    LKI_FIELD_OBJECTS, /* lki_objects: a list of objects of kind `kind`; the object holds a copy */
     LKI_FIELD_ARRAY,   /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
     LKI_FIELD_FIXED,   /* no member: an option of Keras that lockstep does not have; `literal` is the only value, as JSON, or any
                         * value (`none`) */
 } lki_field_type;
+
+typedef struct lki_objects { /* such as lk_layers */
+    int    count;
+    void **item;
+} lki_objects;
 
 typedef struct lki_field {
     const char    *name; /* as in Keras */

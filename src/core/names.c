@@ -161,3 +161,16 @@ const char *lki_names_known(const char *name, lki_name_at *at, const void *of, c
 }
 
 const char *lki_name_in_list(const void *of, int i) { return ((const char *const *)of)[i]; }
+
+/* An underscore is put before a capital that begins a word, and between a small letter and a capital. */
+const char *lki_snake_case(const char *name, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (const char *c = name; *c && used + 2 < bytes; c++) {
+        const bool capital = isupper((unsigned char)*c) != 0, first = c == name;
+        if (capital && !first && (islower((unsigned char)c[1]) || islower((unsigned char)c[-1]))) text[used++] = '_';
+        text[used++] = (char)tolower((unsigned char)*c);
+    }
+    text[used] = 0;
+    return text;
+}

@@ -29,4 +29,7 @@ const char *lki_names_known(const char *name, lki_name_at *at, const void *of, c
 
 lki_name_at lki_name_in_list; /* `of` is a list of names that ends with NULL */
 
+/* "Conv2DTranspose" to "conv2d_transpose", as in Keras. */
+const char *lki_snake_case(const char *class_name, char *text, size_t bytes);
+
 #endif

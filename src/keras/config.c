@@ -113,6 +113,10 @@ void lki_config_free(const lki_class *c, void *args)
     for (int i = 0; i < c->fields; i++) {
         const lki_field *f = &c->field[i];
         void           **p = (void **)((char *)args + f->offset);
+        lki_objects     *list = (lki_objects *)p;
+        for (int k = 0; f->type == LKI_FIELD_OBJECTS && k < list->count; k++)
+            lk_free(list->item[k]);
+        if (f->type == LKI_FIELD_OBJECTS) lki_release(list->item);
         if (f->type != LKI_FIELD_OBJECT && f->type != LKI_FIELD_ARRAY) continue;
         lk_free(*p);
         *p = NULL;

@@ -347,6 +347,31 @@ WRITE(OBJECT)
     return LK_OK;
 }
 
+/* The list is the caller's to free (lki_config_free). */
+READ(OBJECTS)
+{
+    lki_objects *list = to;
+    char         what[160];
+    if (v->type != LKI_JSON_ARRAY) return wrong(r, f, v, "a list of objects");
+    snprintf(what, sizeof what, "an entry of option \"%s\"", f->name);
+    list->item = lki_zalloc_array(v->count + 1, sizeof *list->item);
+    if (!list->item) return LK_ENOMEM;
+    for (; list->count < v->count; list->count++)
+        if (!(list->item[list->count] = lki_object_read(r, f->kind, what, &v->item[list->count])))
+            return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    return LK_OK;
+}
+
+WRITE(OBJECTS)
+{
+    const lki_objects *list = from;
+    lki_json_open(o, '[');
+    for (int i = 0; i < list->count; i++)
+        LKI_TRY(lki_object_write(o, f->kind, list->item[i]));
+    lki_json_close(o, ']');
+    return LK_OK;
+}
+
 /* ---- arrays ---- */
 
 static bool shape_of(const lki_json *v, lk_shape *s)
@@ -477,7 +502,7 @@ static const struct {
     lk_status (*read)(const lki_reading *r, const lki_field *f, const lki_json *v, void *to);
     lk_status (*write)(lki_json_out *o, const lki_field *f, const void *from);
 } CODECS[] = {CODEC(INT),   CODEC(COUNT), CODEC(INTEGER), CODEC(REAL), CODEC(NUMBER), CODEC(SWITCH), CODEC(AXIS), CODEC(AXES),
-              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME),    CODEC(WORD), CODEC(OBJECT), CODEC(ARRAY),  CODEC(FIXED)};
+              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME),    CODEC(WORD), CODEC(OBJECT), CODEC(OBJECTS), CODEC(ARRAY),  CODEC(FIXED)};
 
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args)
 {

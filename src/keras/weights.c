@@ -17,19 +17,6 @@
 
 /* ---- names ---- */
 
-/* An underscore is put before a capital that begins a word, and between a small letter and a capital. */
-const char *lki_snake_case(const char *name, char *text, size_t bytes)
-{
-    size_t used = 0;
-    for (const char *c = name; *c && used + 2 < bytes; c++) {
-        const bool capital = isupper((unsigned char)*c) != 0, first = c == name;
-        if (capital && !first && (islower((unsigned char)c[1]) || islower((unsigned char)c[-1]))) text[used++] = '_';
-        text[used++] = (char)tolower((unsigned char)*c);
-    }
-    text[used] = 0;
-    return text;
-}
-
 static char *joined(const char *a, const char *b) { return lki_path_join(a, strlen(a), b); }
 
 /* ---- what is where ---- */
@@ -84,8 +71,9 @@ static lk_status add_layer(places *p, lk_layer *l, const char *folder)
     LKI_TRY(add(p, joined(folder, "vars"), NULL, l->name));
     LKI_TRY(add_weights(p, l, folder));
     for (int i = 0; i < l->inner_count; i++) {
-        assert(l->kind->inner_place);
-        char *inner LKI_RELEASED = lki_text_new("%s%s/", folder, l->kind->inner_place[i]);
+        assert(l->kind->inner_place || l->kind->inner_list);
+        char *place LKI_RELEASED = lki_layer_inner_place(l, i);
+        char *inner LKI_RELEASED = place ? lki_text_new("%s%s/", folder, place) : NULL;
         LKI_TRY(inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM);
     }
     return LK_OK;

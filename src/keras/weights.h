@@ -67,7 +67,5 @@ lk_status lki_weights_built(const char *name, const lk_model *m); /* LK_ESTATE: 
 typedef lk_status lki_weight_fn(void *arg, const char *path, lk_variable *v);
 lk_status         lki_weights_each(lk_model *m, lki_weight_fn *fn, void *arg);
 
-/* "Conv2DTranspose" to "conv2d_transpose", as in Keras. */
-const char *lki_snake_case(const char *class_name, char *text, size_t bytes);
 
 #endif

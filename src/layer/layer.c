@@ -1,5 +1,6 @@
 /* What all layers share: making, placing and building them, calls, error messages. */
 #include "layer/layer.h"
+#include "core/list.h"
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/number.h"
@@ -117,15 +118,44 @@ const char *lki_layer_title(const lk_layer *l) { return l->name ? l->name : l->k
 
 static char *joined(const char *a, const char *b) { return lki_text_new("%s/%s", a, b); }
 
-/* Inner layers are named by their kind, or as the wrapping kind says, "forward_lstm". */
+/* How many inner layers before the i-th have its title. */
+static int alike_before(const lk_layer *l, int i)
+{
+    int count = 0;
+    for (int k = 0; k < i; k++)
+        count += !strcmp(l->inner[k]->kind->name, l->inner[i]->kind->name) && l->inner[k]->named == l->inner[i]->named;
+    return l->inner[i]->named ? 0 : count;
+}
+
+/* Inner layers are named by their kind, with a number from the second one on, or as the wrapping kind says, "forward_lstm". */
 static lk_status place_inner(lk_layer *l)
 {
     for (int i = 0; i < l->inner_count; i++) {
-        char *path LKI_RELEASED = joined(l->path, lki_layer_title(l->inner[i]));
+        const int before = alike_before(l, i);
+        char *name LKI_RELEASED = before ? lki_text_new("%s_%d", l->inner[i]->kind->name, before) : lki_strdup(lki_layer_title(l->inner[i]));
+        char *path LKI_RELEASED = name ? joined(l->path, name) : NULL;
         if (!path) return LK_ENOMEM;
-        LKI_TRY(lki_layer_place(l->inner[i], lki_layer_title(l->inner[i]), path));
+        LKI_TRY(lki_layer_place(l->inner[i], name, path));
     }
     return LK_OK;
+}
+
+char *lki_layer_inner_place(const lk_layer *l, int i)
+{
+    const lki_layer_kind *k = l->kind;
+    char                  name[128];
+    int                   before = 0;
+    if (k->inner_place) return lki_strdup(k->inner_place[i]);
+    for (int n = 0; n < i; n++)
+        before += l->inner[n]->kind == l->inner[i]->kind;
+    lki_snake_case(l->inner[i]->kind->class.name ? l->inner[i]->kind->class.name : l->inner[i]->kind->name, name, sizeof name);
+    return before ? lki_text_new("%s/%s_%d", k->inner_list, name, before) : lki_text_new("%s/%s", k->inner_list, name);
+}
+
+lk_layers lk_layers_of(int count, lk_layer *const *one_based)
+{
+    void *item = lki_list_of("lk_layers_of", count, one_based);
+    return (lk_layers){item ? count : 0, item};
 }
 
 lk_status lki_layer_place(lk_layer *l, const char *name, const char *path)

@@ -71,6 +71,7 @@ typedef struct lki_layer_kind {
 
     /* Where it keeps those of inner layer i, relative to this one: "forward_layer"; the rest of the path is the inner one's. */
     const char *const *inner_place;
+    const char *inner_list; /* or: inner layers are those of a list of this name, "cells" */
 } lki_layer_kind;
 
 #define LKI_LAYER_OF(T, A, CLASS, FIELDS_)                                                                                         \
@@ -158,6 +159,10 @@ void *lki_layer_new(const char *call, const lki_layer_kind *kind, const void *ar
 /* Make `inner` an inner layer of `outer`, as wrapping kinds do: it is placed, and freed with the outer one. An error if it is
  * placed already. */
 lk_status lki_layer_take(const char *call, lk_layer *outer, lk_layer *inner);
+
+/* Where Keras keeps the weights of inner layer i in a file, relative to this one: "forward_layer", "cells/lstm_cell_1"; from
+ * lki_alloc. */
+char *lki_layer_inner_place(const lk_layer *l, int i);
 
 /* Give it its name and path, and inner layers theirs. */
 lk_status lki_layer_place(lk_layer *l, const char *name, const char *path);

@@ -331,12 +331,6 @@ lk_status lk_model_set_trainable(lk_model *m, int on)
     return LK_OK;
 }
 
-lk_layers lk_layers_of(int count, lk_layer *const *one_based)
-{
-    void *item = lki_list_of("lk_layers_of", count, one_based);
-    return (lk_layers){item ? count : 0, item};
-}
-
 lk_layers lk_model_layers(lk_model *m)
 {
     if (!lki_is_model("lk_model_layers", m)) return (lk_layers){0};

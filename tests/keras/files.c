@@ -5,6 +5,7 @@
 #include "format/h5.h"
 #include "format/json.h"
 #include "format/zip.h"
+#include "core/names.h"
 #include "keras/weights.h"
 #include "model/compiled.h"
 #include <lockstep.h>

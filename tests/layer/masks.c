@@ -106,6 +106,64 @@ TEST(both_directions)
     }
 }
 
+/* ---- cells ---- */
+
+static void take_weights(lk_layer *to, const lk_layer *from)
+{
+    for (int i = 0; i < lki_layer_weights(to); i++)
+        lk_assign(lki_layer_weight_at(to, i)->variable, lk_read(lki_layer_weight_at((lk_layer *)from, i)->variable));
+}
+
+TEST(a_cell_over_steps_is_its_layer)
+{
+    LK_POOL {
+        lk_layer *layer[] = {lk_lstm(3, .return_sequences = true, .return_state = true, .go_backwards = true),
+                             lk_gru(3, .return_sequences = true, .return_state = true, .go_backwards = true),
+                             lk_simple_rnn(3, .return_sequences = true, .return_state = true, .go_backwards = true)};
+        lk_layer *cell[] = {lk_lstm_cell(3), lk_gru_cell(3), lk_simple_rnn_cell(3)};
+        for (int i = 0; i < 3; i++) {
+            lk_layer *rnn = lk_rnn_layer(cell[i], .return_sequences = true, .return_state = true, .go_backwards = true);
+            lk_layer_call(rnn, masked(padded(0)));
+            const lk_tuple a = lk_nested(lk_layer_call(layer[i], masked(padded(0))));
+            take_weights(rnn, layer[i]);
+            const lk_tuple b = lk_nested(lk_layer_call(rnn, masked(padded(0))));
+            assert_int_equal(a.count, b.count);
+            for (int k = 0; k < a.count; k++)
+                SAME(a.item[k], b.item[k]);
+        }
+    }
+}
+
+/* Stacked cells, one step after the other with their states, are the layer over them. */
+TEST(stacked_cells_step_by_step)
+{
+    LK_POOL {
+        lk_layer      *stack = lk_stacked_rnn_cells(LK_LAYERS(lk_lstm_cell(3), lk_lstm_cell(2), lk_gru_cell(4)));
+        lk_layer      *rnn = lk_rnn_layer(stack, .return_state = true);
+        lk_tensor     *x = input_of(LK_SHAPE(ROWS, 3, WIDE), 0), *in[6];
+        const lk_tuple all = lk_nested(lk_layer_call(rnn, x));
+        const lki_pass pass = {0};
+        lk_tuple       y = {0};
+        assert_int_equal(all.count, 6);
+        for (int t = 0; t < 3; t++) {
+            in[0] = lk_squeeze(lk_slice(x, LK_AXES(0, t, 0), LK_AXES(-1, 1, -1)), LK_AXES(1));
+            for (int i = 1; t && i < 6; i++)
+                in[i] = y.item[i];
+            y = lk_nested(lki_layer_run(stack, (lk_tuple){t ? 6 : 1, in}, &pass));
+        }
+        for (int i = 0; i < 6; i++)
+            SAME(all.item[i], y.item[i]);
+        assert_string_equal(lki_layer_weight_at(rnn, 3)->variable->name, "lstm_cell_1/kernel");
+    }
+}
+
+TEST(what_is_no_cell)
+{
+    REFUSED(LK_EINVAL, !lk_rnn_layer(lk_dense(3)), "lk_rnn_layer: a cell is dense \"dense\"", "lk_lstm_cell");
+    REFUSED(LK_EINVAL, !lk_lstm_cell(3, .return_sequences = true), "lk_lstm_cell: return_sequences is for lk_rnn_layer");
+    REFUSED(LK_EINVAL, !lk_stacked_rnn_cells(), "0 cells");
+}
+
 TEST(states_that_do_not_fit)
 {
     lk_shape out[4];
@@ -250,6 +308,6 @@ static lk_model *masking_model(void)
 TEST(same_bits_with_masks) { same_on_replicas("masks", masking_model, plain_sgd, LK_SHAPE(4, 3)); }
 
 TESTS(cmocka_unit_test(masking_and_embedding_make_them), cmocka_unit_test(padding_changes_no_state), cmocka_unit_test(a_state_goes_on),
-      cmocka_unit_test(both_directions), cmocka_unit_test(states_that_do_not_fit), cmocka_unit_test(nothing_attends_to_padding),
+      cmocka_unit_test(both_directions), cmocka_unit_test(a_cell_over_steps_is_its_layer), cmocka_unit_test(stacked_cells_step_by_step), cmocka_unit_test(what_is_no_cell), cmocka_unit_test(states_that_do_not_fit), cmocka_unit_test(nothing_attends_to_padding),
       cmocka_unit_test(attention_along_one_of_two_axes), cmocka_unit_test(the_mean_of_real_steps), cmocka_unit_test(statistics_of_real_steps),
       cmocka_unit_test(merged_masks), cmocka_unit_test(padding_counts_in_no_loss_and_no_metric), cmocka_unit_test(same_bits_with_masks))
