@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/option.h"
+#include "keras/model_read.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -182,6 +183,8 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
         if (!object) lki_read_blame(&here, before);
         return object;
     }
+    if (kind == LKI_KIND_LAYER && name && v->type == LKI_JSON_OBJECT && lki_is_model_class(name))
+        return lki_layer_read_json(r->file, v, NULL);
     const lki_json  *module = lki_json_get(v, "module");
     const lki_class *c = lki_class_in(f, module && module->type == LKI_JSON_STRING ? module->text : NULL, name);
     if (c && c->make) return make(&here, c, v);
@@ -276,6 +279,8 @@ lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args
 
 lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)
 {
+    lk_model *inside = kind == LKI_KIND_LAYER ? lki_model_inside(object) : NULL;
+    if (inside) return lki_model_write_inside(o, inside);
     const lki_family *f = lki_family_of(kind);
     const lki_class  *c = f->of(object, NULL);
     const char       *why = c && c->name ? lki_not_in_keras(c->name) : NULL;

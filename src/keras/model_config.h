@@ -20,6 +20,7 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
 
 /* The whole object. `file` is its name in messages. LK_EUNSUPPORTED for parts that Keras does not have. */
 lk_status lki_model_write(const char *file, lki_json_out *o, lk_model *m);
+lk_status lki_model_write_inside(lki_json_out *o, lk_model *m); /* a model in a wrapping layer, open for more keys */
 lk_status lki_compile_write(const lki_reading *r, lki_json_out *o, const lk_model *m); /* the value of "compile_config" */
 
 /* True if it was compiled. A model that only predicted has steps, but no optimiser or loss. */
