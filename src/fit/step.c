@@ -142,7 +142,7 @@ static lk_tuple judge_on_replica(lk_tuple in, void *step)
     lk_tensor      *y = forward(e, in, tape != NULL);
     lk_tensor      *total = lki_bad(y) ? &lki_poison : all_losses(s, e->compiled->denominator, in, y, loss);
     lk_variables    w = tape && !lki_bad(total) ? lk_model_trainable_variables(e->model) : (lk_variables){0};
-    lk_grads       *g = w.count ? lk_tape_gradient(tape, total, w) : NULL;
+    lk_grads       *g = w.count ? lk_tape_gradient(tape, lk_optimizer_scale_loss(e->compiled->optimizer, total), w) : NULL;
     if (!lki_bad(total)) total = shown_losses(s, in, y, total, loss);
     if (w.count) lk_optimizer_apply(e->compiled->optimizer, g);
     if (tape) lk_tape_end(tape);
