@@ -74,7 +74,7 @@ static lk_tensor *share_of_loss(lk_denominator over, const lk_loss *loss, lk_ten
     if (mask) weight = weight ? lk_mul(weight, mask) : mask;
     if (weight) values = lk_mul(values, weight);
     if (lki_bad(values)) return values;
-    switch (lki_loss_reduction(loss)) {
+    switch (lki_loss_reduction(loss, weight != NULL)) {
     case LK_REDUCTION_NONE:
     case LK_REDUCTION_SUM: return lk_reduce_sum(values);
     case LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT: return over_sum(over, values, lki_weights_spread(weight ? weight : ones, values));

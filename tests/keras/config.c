@@ -156,7 +156,17 @@ static const struct {
 
     {LKI_KIND_LOSS, "SparseCategoricalCrossentropy",
      "\"name\": \"mine\", \"reduction\": \"sum\", \"from_logits\": true, \"ignore_class\": 3"},
-    {LKI_KIND_LOSS, "CategoricalCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25"},
+    {LKI_KIND_LOSS, "CategoricalCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1"},
+    {LKI_KIND_LOSS, "BinaryFocalCrossentropy",
+     "\"name\": \"mine\", \"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1, \"apply_class_balancing\": true, "
+     "\"alpha\": 0.5, "
+     "\"gamma\": 3.0"},
+    {LKI_KIND_LOSS, "CategoricalFocalCrossentropy",
+     "\"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1, \"alpha\": 0.5, \"gamma\": 3.0"},
+    {LKI_KIND_LOSS, "CategoricalGeneralizedCrossEntropy", "\"q\": 0.25"},
+    {LKI_KIND_LOSS, "Dice", "\"axis\": [1, 2]"},
+    {LKI_KIND_LOSS, "Tversky", "\"alpha\": 0.25, \"beta\": 0.75, \"axis\": [1, 2]"},
+    {LKI_KIND_LOSS, "Circle", "\"gamma\": 8.0, \"margin\": 0.25, \"remove_diagonal\": false"},
     {LKI_KIND_LOSS, "BinaryCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25"},
     {LKI_KIND_LOSS, "Huber", "\"reduction\": \"none\", \"delta\": 0.5"},
     {LKI_KIND_METRIC, "BinaryAccuracy", "\"name\": \"mine\", \"dtype\": \"float32\", \"threshold\": 0.25"},
@@ -287,7 +297,7 @@ TEST(regularisers_come_back) { assert_int_equal(round_trips(LKI_KIND_REGULARIZER
 TEST(constraints_come_back) { assert_int_equal(round_trips(LKI_KIND_CONSTRAINT), 4); }
 TEST(optimisers_come_back) { assert_int_equal(round_trips(LKI_KIND_OPTIMIZER), 15); }
 TEST(schedules_come_back) { assert_int_equal(round_trips(LKI_KIND_SCHEDULE), 6); }
-TEST(losses_come_back) { assert_int_equal(round_trips(LKI_KIND_LOSS), 15); }
+TEST(losses_come_back) { assert_int_equal(round_trips(LKI_KIND_LOSS), 22); }
 TEST(metrics_come_back) { assert_true(round_trips(LKI_KIND_METRIC) >= 20); }
 
 /* ---- defaults ---- */
@@ -463,7 +473,7 @@ TEST(what_there_is_nothing_for_is_refused)
     refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "MultiOptimizer", ""), LK_EUNSUPPORTED,
             "there is no optimiser \"MultiOptimizer\"; there are SGD, Adam,");
     refused(LKI_KIND_LOSS, "\"my_loss\"", LK_EUNSUPPORTED, "file.keras: sample: ");
-    refused(LKI_KIND_LOSS, OBJECT("losses", "Dice", ""), LK_EUNSUPPORTED, "there is no loss \"Dice\"; there are Sparse");
+    refused(LKI_KIND_LOSS, OBJECT("losses", "Dise", ""), LK_EUNSUPPORTED, "there is no loss \"Dise\"; did you mean Dice");
 }
 
 /* ---- what means the same ---- */

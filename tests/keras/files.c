@@ -561,9 +561,8 @@ static const partly PARTLY[] = {
     {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [" PRECISION("[0.3, 0.6]") "]}",
      "option \"thresholds\" is [0.3, 0.6]; only one number is supported; this metric is left out", NULL, NULL, "[0.3, 0.6]"},
     {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [" PRECISION("[0.3]") "]}", NULL, NULL, NULL, "\"thresholds\": 0.3"},
-    {"{\"optimizer\": \"sgd\", \"loss\": " CROSS("1") "}", NULL, NULL, NULL, "\"axis\": -1"}, /* the last of two */
-    {"{\"optimizer\": \"sgd\", \"loss\": " CROSS("2") "}", "option \"axis\" is 2; only -1 is supported", "axis", "axis",
-     "\"axis\": 2"},
+    {"{\"optimizer\": \"sgd\", \"loss\": " CROSS("1") "}", NULL, NULL, NULL, "\"axis\": 1"}, /* the last of two */
+    {"{\"optimizer\": \"sgd\", \"loss\": " CROSS("2") "}", NULL, "axis is 2; predictions have 2 axes", "axis is 2", "\"axis\": 2"},
     {"{\"optimizer\": " OF("optimizers", "SGD", "\"loss_scale_factor\": 8.0") ", \"loss\": \"mse\"}", NULL, NULL, NULL,
      "\"loss_scale_factor\": 8.0"},
     {"{\"optimizer\": " OF("optimizers", "SGD", "\"learning_rate\": " PIECEWISE) ", \"loss\": \"mse\"}", NULL, NULL, NULL,
