@@ -17,6 +17,11 @@ typedef struct lk_loss_object_args {
     double       label_smoothing;
     lk_number    ignore_class;
     lk_number    delta;
+    lk_axes      axis;
+    lk_number    alpha, beta, gamma;
+    lk_switch    apply_class_balancing;
+    lk_number    q, margin;
+    lk_switch    remove_diagonal;
     const char  *name; /* default: that of the function */
 } lk_loss_object_args;
 #define LKI_LOSS_OBJECT(name) LK_API lk_loss *lk_##name##_kw(lk_loss_object_args args);
@@ -37,6 +42,14 @@ LK_LOSS_LIST(LKI_LOSS_OBJECT)
 #define lk_poisson(...) lk_poisson_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 #define lk_squared_hinge(...) lk_squared_hinge_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 #define lk_categorical_hinge(...) lk_categorical_hinge_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_binary_focal_crossentropy(...) lk_binary_focal_crossentropy_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_categorical_focal_crossentropy(...) lk_categorical_focal_crossentropy_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_categorical_generalized_cross_entropy(...)                                                                              \
+    lk_categorical_generalized_cross_entropy_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_dice(...) lk_dice_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_tversky(...) lk_tversky_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_circle(...) lk_circle_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
+#define lk_ctc(...) lk_ctc_kw(LKI_KW(lk_loss_object_args, __VA_ARGS__))
 
 typedef struct lk_loss_call_args {
     const char *kw_;

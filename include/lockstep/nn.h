@@ -171,6 +171,15 @@ typedef struct lk_loss_args {
     double      label_smoothing;      /* categorical and binary cross-entropy: default 0 */
     lk_number   ignore_class;         /* default none; sparse only */
     lk_number   delta;                /* Huber: default 1 */
+    lk_axes     axis;  /* categorical, binary and focal cross-entropies: that of the classes, default -1. dice and tversky: those to
+                        * sum over, default all: the rows of the whole batch together */
+    lk_number   alpha; /* focal cross-entropies: default 0.25; tversky: 0.5, the weight of false positives */
+    lk_number   beta;  /* tversky: default 0.5, the weight of false negatives */
+    lk_number   gamma; /* focal cross-entropies: default 2; circle: 80 */
+    lk_switch   apply_class_balancing; /* binary focal cross-entropy: default LK_OFF */
+    lk_number   q;                     /* generalised cross-entropy: default 0.5, above 0 and below 1 */
+    lk_number   margin;                /* circle: default 0.4 */
+    lk_switch   remove_diagonal;       /* circle: default LK_ON, a row is not compared with itself */
 } lk_loss_args;
 #define LK_LOSS_LIST(X)                                                                                                            \
     X(sparse_categorical_crossentropy)                                                                                             \
@@ -187,7 +196,14 @@ typedef struct lk_loss_args {
     X(cosine_similarity)                                                                                                           \
     X(poisson)                                                                                                                     \
     X(squared_hinge)                                                                                                               \
-    X(categorical_hinge)
+    X(categorical_hinge)                                                                                                           \
+    X(binary_focal_crossentropy)                                                                                                   \
+    X(categorical_focal_crossentropy)                                                                                              \
+    X(categorical_generalized_cross_entropy)                                                                                       \
+    X(dice)                                                                                                                        \
+    X(tversky)                                                                                                                     \
+    X(circle)                                                                                                                      \
+    X(ctc)
 #define lk_nn_sparse_categorical_crossentropy(...) lk_nn_sparse_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_categorical_crossentropy(...) lk_nn_categorical_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_binary_crossentropy(...) lk_nn_binary_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
@@ -203,6 +219,14 @@ typedef struct lk_loss_args {
 #define lk_nn_poisson(...) lk_nn_poisson_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_squared_hinge(...) lk_nn_squared_hinge_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define lk_nn_categorical_hinge(...) lk_nn_categorical_hinge_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_binary_focal_crossentropy(...) lk_nn_binary_focal_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_categorical_focal_crossentropy(...) lk_nn_categorical_focal_crossentropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_categorical_generalized_cross_entropy(...)                                                                           \
+    lk_nn_categorical_generalized_cross_entropy_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_dice(...) lk_nn_dice_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_tversky(...) lk_nn_tversky_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_circle(...) lk_nn_circle_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
+#define lk_nn_ctc(...) lk_nn_ctc_kw(LKI_KW(lk_loss_args, __VA_ARGS__))
 #define LKI_LOSS_DECLARE(name) LK_API lk_tensor *lk_nn_##name##_kw(lk_loss_args args);
 LK_LOSS_LIST(LKI_LOSS_DECLARE)
 #undef LKI_LOSS_DECLARE

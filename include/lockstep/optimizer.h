@@ -20,15 +20,16 @@ typedef struct lk_schedule  lk_schedule;
 /* Options of every optimiser. At most one of clipnorm, global_clipnorm and clipvalue. */
 #define LKI_OPTIMIZER_COMMON                                                                                                       \
     const char  *kw_;                                                                                                              \
-    lk_number    learning_rate;               /* default: the optimiser's own, below */                                            \
-    lk_schedule *schedule;                    /* instead of learning_rate: a rate that depends on the iterations */                \
-    lk_number    weight_decay;                /* default none: w -= w * rate * weight_decay before the update */                   \
-    double       clipnorm;                    /* default 0, none: limit the norm of each gradient */                               \
-    double       global_clipnorm;             /* default 0, none: limit the norm of all gradients together */                      \
-    double       clipvalue;                   /* default 0, none: limit each element */                                            \
-    lk_switch    use_ema;                     /* default LK_OFF: keep a moving average of the variables */                         \
-    lk_number    ema_momentum;                /* default 0.99 */                                                                   \
-    int          ema_overwrite_frequency;     /* steps after which the average replaces the variables; default 0: never */         \
+    lk_number    learning_rate;           /* default: the optimiser's own, below */                                                \
+    lk_schedule *schedule;                /* instead of learning_rate: a rate that depends on the iterations */                    \
+    lk_number    weight_decay;            /* default none: w -= w * rate * weight_decay before the update */                       \
+    double       clipnorm;                /* default 0, none: limit the norm of each gradient */                                   \
+    double       global_clipnorm;         /* default 0, none: limit the norm of all gradients together */                          \
+    double       clipvalue;               /* default 0, none: limit each element */                                                \
+    lk_switch    use_ema;                 /* default LK_OFF: keep a moving average of the variables */                             \
+    lk_number    ema_momentum;            /* default 0.99 */                                                                       \
+    int          ema_overwrite_frequency; /* steps after which the average replaces the variables; default 0: never */             \
+    double       loss_scale_factor;       /* default 0, none: gradients are those of a loss times this, and are divided by it */   \
     lk_integer   gradient_accumulation_steps; /* default 1; n: apply at every n-th call, with the mean gradient of n calls */      \
     const char  *name                         /* default "sgd", "adam", ... */
 
@@ -76,6 +77,63 @@ typedef struct lk_ftrl_args {
     double    beta;
 } lk_ftrl_args;
 
+typedef struct lk_adafactor_args {
+    LKI_OPTIMIZER_COMMON;     /* learning_rate 0.001 */
+    lk_number beta_2_decay;   /* default -0.8: beta_2 of step t is 1 - t^beta_2_decay */
+    lk_number epsilon_1;      /* default 1e-30, added to squares */
+    lk_number epsilon_2;      /* default 0.001, the smallest size of a variable that counts */
+    lk_number clip_threshold; /* default 1 */
+    lk_switch relative_step;  /* default LK_ON; as in Keras without effect: the rate is at most 1 / sqrt(t) in any case */
+} lk_adafactor_args;
+
+typedef struct lk_schedule_free_adamw_args {
+    LKI_OPTIMIZER_COMMON;    /* learning_rate 0.0025 */
+    lk_number  beta_1;       /* default 0.9; above 0 */
+    lk_number  beta_2;       /* default 0.999 */
+    lk_number  epsilon;      /* default 1e-8 */
+    lk_integer warmup_steps; /* default 0 */
+} lk_schedule_free_adamw_args;
+
+/* Matrices take the step of Muon; other variables, embeddings and excluded layers that of AdamW. */
+typedef struct lk_muon_args {
+    LKI_OPTIMIZER_COMMON;               /* learning_rate 0.001, weight_decay 0.004: that of matrices */
+    lk_number   adam_beta_1;            /* default 0.9 */
+    lk_number   adam_beta_2;            /* default 0.999 */
+    lk_number   adam_weight_decay;      /* default 0.004 */
+    lk_number   adam_lr_ratio;          /* default 1: times the rate for the step of AdamW, but not for its decay */
+    lk_number   epsilon;                /* default 1e-7 */
+    const char *exclude_layers;         /* default none: a regular expression that is searched in the paths of variables */
+    lk_switch   exclude_embeddings;     /* default LK_ON */
+    lk_number   muon_a, muon_b, muon_c; /* default 3.4445, -4.7750, 2.0315 */
+    lk_number   momentum;               /* default 0.95 */
+    lk_integer  ns_steps;               /* default 5 */
+    lk_switch   nesterov;               /* default LK_ON */
+    lk_number   rms_rate;               /* default 0.2: times sqrt(max(rows, columns)); 0: neither, None in Keras */
+} lk_muon_args;
+
+/* Around an optimiser, for gradients that may be too large for their type: the loss is multiplied by a scale, which is halved
+ * when a gradient is not finite, and doubled after dynamic_growth_steps steps in a row where all were. A step with a gradient
+ * that is not finite changes nothing else. */
+typedef struct lk_loss_scale_optimizer_args {
+    const char   *kw_;
+    lk_optimizer *inner_optimizer;      /* required */
+    lk_number     initial_scale;        /* default 32768 */
+    lk_integer    dynamic_growth_steps; /* default 2000 */
+    const char   *name;                 /* default "loss_scale_optimizer" */
+} lk_loss_scale_optimizer_args;
+
+/* Several optimisers, each for some variables. patterns[i] is the path of a variable, or a regular expression that matches all of
+ * it; optimizers[i] updates these variables, and `optimizer` all others. The optimisers have schedules and rates of their own. */
+typedef struct lk_multi_optimizer_args {
+    const char          *kw_;
+    lk_optimizer        *optimizer; /* required: the default */
+    int                  count;
+    const char *const   *patterns;
+    lk_optimizer *const *optimizers;
+    double               loss_scale_factor; /* replaces that of all of them; default 0, none */
+    const char          *name;              /* default "multi_optimizer" */
+} lk_multi_optimizer_args;
+
 #define lk_sgd(...) lk_sgd_kw(LKI_KW(lk_sgd_args, __VA_ARGS__))
 #define lk_adam(...) lk_adam_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
 #define lk_adamw(...) lk_adamw_kw(LKI_KW(lk_adam_args, __VA_ARGS__))
@@ -87,6 +145,11 @@ typedef struct lk_ftrl_args {
 #define lk_adagrad(...) lk_adagrad_kw(LKI_KW(lk_adagrad_args, __VA_ARGS__))
 #define lk_adadelta(...) lk_adadelta_kw(LKI_KW(lk_adadelta_args, __VA_ARGS__))
 #define lk_ftrl(...) lk_ftrl_kw(LKI_KW(lk_ftrl_args, __VA_ARGS__))
+#define lk_adafactor(...) lk_adafactor_kw(LKI_KW(lk_adafactor_args, __VA_ARGS__))
+#define lk_schedule_free_adamw(...) lk_schedule_free_adamw_kw(LKI_KW(lk_schedule_free_adamw_args, __VA_ARGS__))
+#define lk_muon(...) lk_muon_kw(LKI_KW(lk_muon_args, __VA_ARGS__))
+#define lk_loss_scale_optimizer(...) lk_loss_scale_optimizer_kw(LKI_KW(lk_loss_scale_optimizer_args, __VA_ARGS__))
+#define lk_multi_optimizer(...) lk_multi_optimizer_kw(LKI_KW(lk_multi_optimizer_args, __VA_ARGS__))
 
 LK_API lk_optimizer *lk_sgd_kw(lk_sgd_args args);
 LK_API lk_optimizer *lk_adam_kw(lk_adam_args args);
@@ -99,6 +162,20 @@ LK_API lk_optimizer *lk_rmsprop_kw(lk_rmsprop_args args);
 LK_API lk_optimizer *lk_adagrad_kw(lk_adagrad_args args);
 LK_API lk_optimizer *lk_adadelta_kw(lk_adadelta_args args);
 LK_API lk_optimizer *lk_ftrl_kw(lk_ftrl_args args);
+LK_API lk_optimizer *lk_adafactor_kw(lk_adafactor_args args);
+LK_API lk_optimizer *lk_schedule_free_adamw_kw(lk_schedule_free_adamw_args args);
+LK_API lk_optimizer *lk_muon_kw(lk_muon_args args);
+LK_API lk_optimizer *lk_loss_scale_optimizer_kw(lk_loss_scale_optimizer_args args);
+LK_API lk_optimizer *lk_multi_optimizer_kw(lk_multi_optimizer_args args);
+
+/* Leave out the weight decay of these variables, and of those in whose paths the regular expression `names` ("bias|layer_norm",
+ * NULL: none) is found; muon searches the last name of a path only. Replaces what was left out before.
+ * Order   before the first apply. */
+LK_API lk_status lk_optimizer_exclude_from_weight_decay(lk_optimizer *o, lk_variables variables, const char *names);
+
+/* The loss that the optimiser wants the gradients of: times its scale, if it has one. fit calls it; a custom loop does so inside
+ * its tape if the optimiser has a loss_scale_factor or is a loss_scale_optimizer. */
+LK_API lk_tensor *lk_optimizer_scale_loss(lk_optimizer *o, lk_tensor *loss);
 
 /* Update the variables that `grads` has gradients for. Inside lk_run() the gradients of all replicas are summed, then clipped and
  * applied once; in cross-replica context they are taken as summed already. Variables without a gradient are skipped, with one
@@ -160,8 +237,7 @@ LK_API lk_schedule *lk_polynomial_decay_kw(lk_decay_args args);
 LK_API lk_schedule *lk_cosine_decay_kw(lk_decay_args args);
 LK_API lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args args);
 
-/* values[i] up to and including iteration boundaries[i], then the last value: `values` has one entry more than `boundaries`. At
- * most 9 boundaries. */
+/* values[i] up to and including iteration boundaries[i], then the last value: `values` has one entry more than `boundaries`. */
 LK_API lk_schedule *lk_piecewise_constant_decay(int boundaries_count, const double *boundaries, const double *values);
 
 LK_API double lk_schedule_at(const lk_schedule *s, int64_t iteration);

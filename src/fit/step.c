@@ -74,7 +74,7 @@ static lk_tensor *share_of_loss(lk_denominator over, const lk_loss *loss, lk_ten
     if (mask) weight = weight ? lk_mul(weight, mask) : mask;
     if (weight) values = lk_mul(values, weight);
     if (lki_bad(values)) return values;
-    switch (lki_loss_reduction(loss)) {
+    switch (lki_loss_reduction(loss, weight != NULL)) {
     case LK_REDUCTION_NONE:
     case LK_REDUCTION_SUM: return lk_reduce_sum(values);
     case LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT: return over_sum(over, values, weight ? weight : lki_weights_spread(ones, values));
@@ -144,7 +144,7 @@ static lk_tuple judge_on_replica(lk_tuple in, void *step)
     lk_tensor      *y = forward(e, in, tape != NULL);
     lk_tensor      *total = lki_bad(y) ? &lki_poison : all_losses(s, e->compiled->denominator, in, y, loss);
     lk_variables    w = tape && !lki_bad(total) ? lk_model_trainable_variables(e->model) : (lk_variables){0};
-    lk_grads       *g = w.count ? lk_tape_gradient(tape, total, w) : NULL;
+    lk_grads       *g = w.count ? lk_tape_gradient(tape, lk_optimizer_scale_loss(e->compiled->optimizer, total), w) : NULL;
     if (!lki_bad(total)) total = shown_losses(s, in, y, total, loss);
     if (w.count) lk_optimizer_apply(e->compiled->optimizer, g);
     if (tape) lk_tape_end(tape);

@@ -168,6 +168,8 @@ lk_optimizer *lk_optimizer_named(const char *name, double learning_rate)
         return lki_fail(LK_EINVAL, "lk_optimizer_named: there is no optimiser \"%.64s\"%s", name ? name : "NULL",
                         lki_classes_known(f, name ? name : "", known)),
                NULL;
-    args.sgd.learning_rate = learning_rate; /* all begin with the same members */
+    if (!lki_field_find(c, "learning_rate"))
+        return lki_fail(LK_EINVAL, "lk_optimizer_named: %s needs other optimisers; make it with its constructor", c->name), NULL;
+    args.sgd.learning_rate = learning_rate; /* all with a rate begin with the same members */
     return c->make(&args);
 }

@@ -106,6 +106,7 @@ WRITE(REAL)
 READ(NUMBER)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
+    if (f->null_is_zero && v->type == LKI_JSON_NULL) return *(lk_number *)to = LK_NUMBER(0), LK_OK;
     if (v->type == LKI_JSON_ARRAY && v->count == 1) v = v->item;
     if (v->type == LKI_JSON_ARRAY) return unsupported(r, f, v, "only one number is supported");
     if (v->type != LKI_JSON_NUMBER) return wrong(r, f, v, "a number");
@@ -118,7 +119,7 @@ WRITE(NUMBER)
 {
     const lk_number n = *(const lk_number *)from;
     const double    x = lki_number_or(n, f->standard);
-    if (f->none && !lki_number_given(n)) lki_json_null(o);
+    if ((f->none && !lki_number_given(n)) || (f->null_is_zero && x == 0)) lki_json_null(o);
     else if (f->none && !f->real && x == floor(x) && fabs(x) < 0x1p53) lki_json_int(o, (int64_t)x);
     else lki_json_real(o, x);
     return LK_OK;
@@ -248,6 +249,10 @@ WRITE(SHAPE)
 READ(NAME)
 {
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
+    if (f->listed && v->type == LKI_JSON_ARRAY && v->count > 1)
+        return unsupported(r, f, v, "only one is supported: join them by |");
+    if (f->listed && v->type == LKI_JSON_ARRAY) v = v->item;
+    if (!v) return LK_OK; /* an empty list */
     if (v->type != LKI_JSON_STRING) return wrong(r, f, v, "a string");
     *(const char **)to = v->text;
     return LK_OK;
@@ -255,8 +260,10 @@ READ(NAME)
 
 WRITE(NAME)
 {
-    (void)f;
-    lki_json_text(o, *(const char *const *)from);
+    const char *text = *(const char *const *)from;
+    if (f->listed) lki_json_open(o, '[');
+    if (text || !f->listed) lki_json_text(o, text);
+    if (f->listed) lki_json_close(o, ']');
     return LK_OK;
 }
 

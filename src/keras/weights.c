@@ -109,9 +109,7 @@ static lk_status add_model(places *p, lk_model *m, const char *folder)
 static lk_status add_optimizer(places *p, lk_optimizer *o)
 {
     const lk_variables v = lk_optimizer_variables(o);
-    lki_optimizer_args now;
-    lki_optimizer_class(o, &now);
-    LKI_TRY(add(p, lki_strdup("optimizer/vars"), NULL, now.sgd.name)); /* all begin with the same members */
+    LKI_TRY(add(p, lki_strdup("optimizer/vars"), NULL, o->name));
     for (int i = 0; i < v.count; i++) {
         char text[40];
         snprintf(text, sizeof text, "optimizer/vars/%d", i);

@@ -37,12 +37,13 @@ static inline double lki_scalar_of(const lki_view *v)
 
 static inline int64_t lki_counter_of(const lki_view *v) { return *(const int64_t *)v->data; }
 
-/* The number of the update that this call makes, from 1; 0 if it makes none. `src` is the operand with the iteration. */
+/* The number of the update that this call makes, from 1; 0 if it makes none: an iteration below 0 is that of a step which is left
+ * out. `src` is the operand with the iteration. */
 static inline int64_t lki_update_step(const lki_args *a, int src)
 {
     const int64_t t = lki_counter_of(&a->src[src]);
     const int64_t every = a->attr->update.every > 1 ? a->attr->update.every : 1;
-    return (t + 1) % every ? 0 : t / every + 1;
+    return t < 0 || (t + 1) % every ? 0 : t / every + 1;
 }
 
 static inline double lki_power(double x, int64_t n)

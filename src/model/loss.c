@@ -43,16 +43,30 @@ static lk_tensor *own_values(const lk_loss *l, lk_tensor *labels, lk_tensor *pre
                       lki_shape_text(&values->shape, text));
 }
 
+lk_loss_args lki_loss_options(const lk_loss_object_args *a)
+{
+    return (lk_loss_args){.from_logits = a->from_logits,
+                          .label_smoothing = a->label_smoothing,
+                          .ignore_class = a->ignore_class,
+                          .delta = a->delta,
+                          .axis = a->axis,
+                          .alpha = a->alpha,
+                          .beta = a->beta,
+                          .gamma = a->gamma,
+                          .apply_class_balancing = a->apply_class_balancing,
+                          .q = a->q,
+                          .margin = a->margin,
+                          .remove_diagonal = a->remove_diagonal};
+}
+
 static lk_tensor *values_of(const lk_loss *l, lk_tensor *labels, lk_tensor *predictions)
 {
     if (l->fn) return own_values(l, labels, predictions);
     if (l->id != LKI_LOSS_sparse_categorical_crossentropy) lki_bring_together(&labels, &predictions);
-    return lki_losses[l->id].values((lk_loss_args){.labels = labels,
-                                                   .predictions = predictions,
-                                                   .from_logits = l->set.from_logits,
-                                                   .label_smoothing = l->set.label_smoothing,
-                                                   .ignore_class = l->set.ignore_class,
-                                                   .delta = l->set.delta});
+    lk_loss_args a = lki_loss_options(&l->set);
+    a.labels = labels;
+    a.predictions = predictions;
+    return lki_losses[l->id].values(a);
 }
 
 static const char *shape_of(const lk_tensor *t, char text[LKI_SHAPE_TEXT])
@@ -81,8 +95,11 @@ lk_tensor *lki_loss_values(const lk_loss *l, lk_tensor *labels, lk_tensor *predi
     return values;
 }
 
-lk_reduction lki_loss_reduction(const lk_loss *l)
+lk_reduction lki_loss_reduction(const lk_loss *l, bool weighted)
 {
+    const lk_reduction sum = l->set.reduction;
+    if (!l->fn && !weighted && sum == LK_REDUCTION_SUM && lki_loss_mixes_rows(l->id, l->set.axis))
+        return LK_REDUCTION_SUM_OVER_BATCH_SIZE;
     return l->set.reduction == LK_REDUCTION_AUTO ? LK_REDUCTION_SUM_OVER_BATCH_SIZE : l->set.reduction;
 }
 
@@ -121,8 +138,9 @@ lk_status lki_loss_labels_check(const char *call, const lk_loss *l, lk_tensor *l
 
 /* ---- weights and masks ---- */
 
-lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, const lk_tensor *values)
+lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, lk_tensor *values)
 {
+    if (!l->fn && l->id == LKI_LOSS_circle) return lk_greater(values, lki_like(values, 0));
     if (!lki_number_given(l->set.ignore_class)) return NULL;
     lk_tensor *ids = labels->dtype == LK_I64 ? labels : lk_cast(labels, LK_I64);
     if (!lki_bad(ids) && ids->shape.rank > values->shape.rank) ids = lk_squeeze(ids, LK_AXES(-1));
@@ -141,7 +159,7 @@ static lk_tensor *mask_weights(lk_tensor *mask, lk_tensor *values, bool averaged
     return lk_mul(w, lki_quotient(lki_like(w, (double)lki_shape_size(&w->shape)), lk_reduce_sum(w)));
 }
 
-lk_tensor *lki_loss_counts(const lk_loss *l, lk_tensor *labels, const lk_tensor *values, lk_tensor *mask)
+lk_tensor *lki_loss_counts(const lk_loss *l, lk_tensor *labels, lk_tensor *values, lk_tensor *mask)
 {
     lk_tensor *own = lki_loss_mask(l, labels, values);
     if (!own || !mask || lki_bad(own) || lki_bad(mask) || mask->dtype != LK_BOOL) return own && !mask ? own : mask;
@@ -177,7 +195,7 @@ lk_tensor *lk_loss_call_kw(lk_loss_call_args a)
     LKI_NEAREST;
     const lk_loss *l = a.loss;
     if (!lki_is_kind(l, LKI_KIND_LOSS)) return lki_refuse(LK_EINVAL, "lk_loss_call: %s", l ? "not a loss" : "the loss is NULL");
-    lk_reduction reduction = lki_loss_reduction(l);
+    lk_reduction reduction = lki_loss_reduction(l, a.sample_weight != NULL);
     bool         averaged = reduction == LK_REDUCTION_SUM_OVER_BATCH_SIZE;
     if (reduction_fits(l, averaged) != LK_OK) return &lki_poison;
     lk_tensor *values = lki_loss_values(l, a.labels, a.predictions);

@@ -23,15 +23,18 @@ lk_loss *lki_loss_new(const char *call, const lki_class *c, const lk_loss_object
 /* Values per element, before weights and reduction. Errors name the loss. */
 lk_tensor *lki_loss_values(const lk_loss *l, lk_tensor *labels, lk_tensor *predictions);
 
-/* AUTO is resolved to SUM_OVER_BATCH_SIZE. */
-lk_reduction lki_loss_reduction(const lk_loss *l);
+/* The options of its function, without labels and predictions. */
+lk_loss_args lki_loss_options(const lk_loss_object_args *a);
 
-/* Which of the values count, as bool; NULL: all of them. A loss with an ignore_class leaves those rows out of its means, as in
- * Keras. */
-lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, const lk_tensor *values);
+/* AUTO is resolved to SUM_OVER_BATCH_SIZE. So is a sum of values that are all that of the whole batch, unless they are weighted. */
+lk_reduction lki_loss_reduction(const lk_loss *l, bool weighted);
+
+/* Which of the values count, as bool; NULL: all of them. A loss with an ignore_class leaves those rows out of its means, and circle
+ * those without a loss, as in Keras. */
+lk_tensor *lki_loss_mask(const lk_loss *l, lk_tensor *labels, lk_tensor *values);
 
 /* Which of the values count, of those that a mask (NULL: none) lets through; NULL: all. */
-lk_tensor *lki_loss_counts(const lk_loss *l, lk_tensor *labels, const lk_tensor *values, lk_tensor *mask);
+lk_tensor *lki_loss_counts(const lk_loss *l, lk_tensor *labels, lk_tensor *values, lk_tensor *mask);
 
 /* [n] and [n, 1] mean the same rows: if only one of the two has a last axis of size 1, it is added to the other if that is a
  * vector, else removed. */

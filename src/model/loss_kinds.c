@@ -19,12 +19,30 @@ static const char *const REDUCTIONS[] = {[LK_REDUCTION_NONE] = "none",
     LKI_FIELD(NAME, ARGS, name), LKI_FIELD(WORD, ARGS, reduction, .words = REDUCTIONS, .word_count = LKI_COUNT(REDUCTIONS),        \
                                            .standard = LK_REDUCTION_SUM_OVER_BATCH_SIZE)
 
+#define AXIS LKI_FIELD(AXIS, ARGS, axis, .standard = -1)
+#define NUMBER(member, standard_) LKI_FIELD(NUMBER, ARGS, member, .standard = standard_)
+
 static const lki_field PLAIN[] = {EVERY_LOSS};
 static const lki_field SPARSE[] = {EVERY_LOSS, LKI_FIELD(SWITCH, ARGS, from_logits),
                                    LKI_FIELD(NUMBER, ARGS, ignore_class, .none = true), LKI_FIXED("axis", "-1")};
 static const lki_field SMOOTHED[] = {EVERY_LOSS, LKI_FIELD(SWITCH, ARGS, from_logits), LKI_FIELD(REAL, ARGS, label_smoothing),
-                                     LKI_FIXED("axis", "-1")};
-static const lki_field HUBER[] = {EVERY_LOSS, LKI_FIELD(NUMBER, ARGS, delta, .standard = 1)};
+                                     AXIS};
+static const lki_field HUBER[] = {EVERY_LOSS, NUMBER(delta, 1)};
+static const lki_field FOCAL[] = {
+    EVERY_LOSS,      LKI_FIELD(SWITCH, ARGS, from_logits), LKI_FIELD(REAL, ARGS, label_smoothing), AXIS, NUMBER(alpha, 0.25),
+    NUMBER(gamma, 2)};
+static const lki_field BINARY_FOCAL[] = {EVERY_LOSS,
+                                         LKI_FIELD(SWITCH, ARGS, from_logits),
+                                         LKI_FIELD(REAL, ARGS, label_smoothing),
+                                         AXIS,
+                                         LKI_FIELD(SWITCH, ARGS, apply_class_balancing),
+                                         NUMBER(alpha, 0.25),
+                                         NUMBER(gamma, 2)};
+static const lki_field GENERALIZED[] = {EVERY_LOSS, NUMBER(q, 0.5)};
+static const lki_field DICE[] = {EVERY_LOSS, LKI_FIELD(AXES, ARGS, axis)};
+static const lki_field TVERSKY[] = {EVERY_LOSS, NUMBER(alpha, 0.5), NUMBER(beta, 0.5), LKI_FIELD(AXES, ARGS, axis)};
+static const lki_field CIRCLE[] = {EVERY_LOSS, NUMBER(gamma, 80), NUMBER(margin, 0.4),
+                                   LKI_FIELD(SWITCH, ARGS, remove_diagonal, .standard = 1)};
 
 #define MAKE(loss)                                                                                                                 \
     static void *make_##loss(const void *args)                                                                                     \
@@ -53,6 +71,13 @@ const lki_class lki_loss_classes[LKI_LOSS_COUNT] = {
     CLASS(poisson, "Poisson", PLAIN),
     CLASS(squared_hinge, "SquaredHinge", PLAIN),
     CLASS(categorical_hinge, "CategoricalHinge", PLAIN),
+    CLASS(binary_focal_crossentropy, "BinaryFocalCrossentropy", BINARY_FOCAL),
+    CLASS(categorical_focal_crossentropy, "CategoricalFocalCrossentropy", FOCAL),
+    CLASS(categorical_generalized_cross_entropy, "CategoricalGeneralizedCrossEntropy", GENERALIZED),
+    CLASS(dice, "Dice", DICE),
+    CLASS(tversky, "Tversky", TVERSKY),
+    CLASS(circle, "Circle", CIRCLE),
+    CLASS(ctc, "CTC", PLAIN),
 };
 
 /* ---- making one ---- */
@@ -87,8 +112,7 @@ lk_loss *lki_loss_new(const char *call, const lki_class *c, const lk_loss_object
 
 static lk_loss *loss_new(const char *call, lki_loss_id id, lk_loss_object_args a)
 {
-    lk_loss_args options = {
-        .from_logits = a.from_logits, .label_smoothing = a.label_smoothing, .ignore_class = a.ignore_class, .delta = a.delta};
+    const lk_loss_args options = lki_loss_options(&a);
     if (!lki_loss_options_fit(call, id, &options)) return NULL;
     if (!a.name) a.name = lki_losses[id].name;
     lk_loss *l = lki_loss_new(call, &lki_loss_classes[id], &a);

@@ -207,7 +207,7 @@ static lk_status expand_group(lki_trackables *t, int node, void *object)
     for (int i = 0; i < g->count; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        LKI_TRY(variable_child(t, node, name, g->item[i], false));
+        if (g->item[i]) LKI_TRY(variable_child(t, node, name, g->item[i], false)); /* not every variable has every slot */
     }
     return LK_OK;
 }

@@ -1,7 +1,8 @@
 /* Losses per example, their reductions, regularisers.
  *
  * Invariants
- *  1. A loss has one value per example: it removes the last axis of the predictions and keeps the rows.
+ *  1. A loss has one value per example: it removes the last axis of the predictions and keeps the rows. One that is a number of the
+ *     whole batch gives it to every row.
  *  2. An average divides each row before it is summed, so that the sum over replicas equals the sum on one device. */
 #include "nn/loss.h"
 #include "core/dtype.h"
@@ -18,13 +19,25 @@
 
 #define CLIP 1e-7
 
-enum { LOGITS = 1, SMOOTHING = 2, IGNORED = 4, DELTA = 8 }; /* options of some losses only */
+enum { /* options of some losses only */
+       LOGITS = 1,
+       SMOOTHING = 2,
+       IGNORED = 4,
+       DELTA = 8,
+       AXIS = 16,
+       ALPHA = 32,
+       BETA = 64,
+       GAMMA = 128,
+       BALANCING = 256,
+       Q = 512,
+       MARGIN = 1024 /* and remove_diagonal */
+};
 
 #define LINE(name) #name, lk_nn_##name##_kw
 const lki_loss_kind lki_losses[LKI_LOSS_COUNT] = {
     [LKI_LOSS_sparse_categorical_crossentropy] = {LINE(sparse_categorical_crossentropy), LOGITS | IGNORED},
-    [LKI_LOSS_categorical_crossentropy] = {LINE(categorical_crossentropy), LOGITS | SMOOTHING},
-    [LKI_LOSS_binary_crossentropy] = {LINE(binary_crossentropy), LOGITS | SMOOTHING},
+    [LKI_LOSS_categorical_crossentropy] = {LINE(categorical_crossentropy), LOGITS | SMOOTHING | AXIS},
+    [LKI_LOSS_binary_crossentropy] = {LINE(binary_crossentropy), LOGITS | SMOOTHING | AXIS},
     [LKI_LOSS_mean_squared_error] = {LINE(mean_squared_error), 0},
     [LKI_LOSS_mean_absolute_error] = {LINE(mean_absolute_error), 0},
     [LKI_LOSS_huber] = {LINE(huber), DELTA},
@@ -37,23 +50,50 @@ const lki_loss_kind lki_losses[LKI_LOSS_COUNT] = {
     [LKI_LOSS_poisson] = {LINE(poisson), 0},
     [LKI_LOSS_squared_hinge] = {LINE(squared_hinge), 0},
     [LKI_LOSS_categorical_hinge] = {LINE(categorical_hinge), 0},
+    [LKI_LOSS_binary_focal_crossentropy] = {LINE(binary_focal_crossentropy), LOGITS | SMOOTHING | AXIS | ALPHA | GAMMA | BALANCING},
+    [LKI_LOSS_categorical_focal_crossentropy] = {LINE(categorical_focal_crossentropy), LOGITS | SMOOTHING | AXIS | ALPHA | GAMMA},
+    [LKI_LOSS_categorical_generalized_cross_entropy] = {LINE(categorical_generalized_cross_entropy), Q},
+    [LKI_LOSS_dice] = {LINE(dice), AXIS},
+    [LKI_LOSS_tversky] = {LINE(tversky), AXIS | ALPHA | BETA},
+    [LKI_LOSS_circle] = {LINE(circle), GAMMA | MARGIN},
+    [LKI_LOSS_ctc] = {LINE(ctc), 0},
 };
+
+static const char *odd_option(unsigned takes, const lk_loss_args *a)
+{
+    const struct {
+        const char *name;
+        bool        given;
+        unsigned    bit;
+    } options[] = {{"from_logits", lki_switch_given(a->from_logits), LOGITS},
+                   {"label_smoothing", a->label_smoothing != 0, SMOOTHING},
+                   {"ignore_class", lki_number_given(a->ignore_class), IGNORED},
+                   {"delta", lki_number_given(a->delta), DELTA},
+                   {"axis", a->axis != 0, AXIS},
+                   {"alpha", lki_number_given(a->alpha), ALPHA},
+                   {"beta", lki_number_given(a->beta), BETA},
+                   {"gamma", lki_number_given(a->gamma), GAMMA},
+                   {"apply_class_balancing", lki_switch_given(a->apply_class_balancing), BALANCING},
+                   {"q", lki_number_given(a->q), Q},
+                   {"margin", lki_number_given(a->margin), MARGIN},
+                   {"remove_diagonal", lki_switch_given(a->remove_diagonal), MARGIN}};
+    for (int i = 0; i < LKI_COUNT(options); i++)
+        if (options[i].given && !(takes & options[i].bit)) return options[i].name;
+    return NULL;
+}
 
 bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args *a)
 {
-    const unsigned takes = lki_losses[loss].takes;
-    const char    *odd = lki_switch_given(a->from_logits) && !(takes & LOGITS)     ? "from_logits"
-                         : a->label_smoothing != 0 && !(takes & SMOOTHING)         ? "label_smoothing"
-                         : lki_number_given(a->ignore_class) && !(takes & IGNORED) ? "ignore_class"
-                         : lki_number_given(a->delta) && !(takes & DELTA)          ? "delta"
-                                                                                   : NULL;
-    if (odd) lki_fail(LK_EINVAL, "%s: this loss does not take %s", call, odd);
-    if (!odd && !(a->label_smoothing >= 0 && a->label_smoothing <= 1))
-        lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing);
-    return !odd && a->label_smoothing >= 0 && a->label_smoothing <= 1;
+    const char  *odd = odd_option(lki_losses[loss].takes, a);
+    const double q = lki_number_or(a->q, 0.5);
+    if (odd) return lki_fail(LK_EINVAL, "%s: this loss does not take %s", call, odd), false;
+    if (!(a->label_smoothing >= 0 && a->label_smoothing <= 1))
+        return lki_fail(LK_EINVAL, "%s: label_smoothing is %g; it must be 0 to 1", call, a->label_smoothing), false;
+    if (!(q > 0 && q < 1)) return lki_fail(LK_EINVAL, "%s: q is %g; it must be above 0 and below 1", call, q), false;
+    return true;
 }
 
-static bool operands(lki_loss_id loss, const lk_loss_args *a)
+bool lki_loss_operands(lki_loss_id loss, const lk_loss_args *a)
 {
     char call[64];
     snprintf(call, sizeof call, "lk_nn_%s", lki_losses[loss].name);
@@ -64,18 +104,42 @@ static bool operands(lki_loss_id loss, const lk_loss_args *a)
     return a->predictions->shape.rank >= 1;
 }
 
-/* Labels converted to the predictions' type. */
-static lk_tensor *numbers(const lk_loss_args *a)
+lk_tensor *lki_loss_labels(const lk_loss_args *a)
 {
     return a->labels->dtype == a->predictions->dtype ? a->labels : lk_cast(a->labels, a->predictions->dtype);
 }
 
+static lk_tensor *moved_last(lk_tensor *t, int axis)
+{
+    lki_axes order = {0};
+    for (int i = 0; i < t->shape.rank; i++)
+        if (i != axis) order.value[order.count++] = i;
+    order.value[order.count++] = axis;
+    return lk_transpose(t, lki_axes_list(&order));
+}
+
+bool lki_loss_axis_last(const char *call, lk_loss_args *a)
+{
+    const lki_axes axes = lki_axes_of(a->axis);
+    const int      rank = a->predictions->shape.rank;
+    const int64_t  axis = axes.count ? axes.value[0] + (axes.value[0] < 0 ? rank : 0) : rank - 1;
+    if (axes.count > 1) return lki_fail(LK_EINVAL, "%s: axis is a list; it must be one axis", call), false;
+    if (axis < 1 || axis >= rank)
+        return lki_fail(LK_EINVAL, "%s: axis is %lld; predictions have %d axes, and that of the rows is none of classes", call,
+                        (long long)axes.value[0], rank),
+               false;
+    a->axis = 0;
+    if (axis == rank - 1) return true;
+    a->predictions = moved_last(a->predictions, (int)axis);
+    if (a->labels->shape.rank == rank) a->labels = moved_last(a->labels, (int)axis);
+    return !lki_bad(a->predictions) && !lki_bad(a->labels);
+}
+
 static lk_tensor *last_mean(lk_tensor *t) { return lk_reduce_mean(t, .axis = LK_AXES(-1)); }
 static lk_tensor *last_sum(lk_tensor *t) { return lk_reduce_sum(t, .axis = LK_AXES(-1)); }
-static lk_tensor *clipped(lk_tensor *p) { return lk_clip(p, CLIP, 1 - CLIP); }
+lk_tensor        *lki_loss_clipped(lk_tensor *p) { return lk_clip(p, CLIP, 1 - CLIP); }
 
-/* labels * (1 - s) + s * target */
-static lk_tensor *smoothed(lk_tensor *labels, double s, double target)
+lk_tensor *lki_loss_smoothed(lk_tensor *labels, double s, double target)
 {
     return s == 0 ? labels : lk_add(lk_mul(labels, lki_like(labels, 1 - s)), lki_like(labels, s * target));
 }
@@ -99,11 +163,18 @@ static void look_through(lki_loss_id loss, lk_loss_args *a)
     a->from_logits = LK_ON;
 }
 
+/* A softmax is over the last axis. */
+static bool is_last(const lk_loss_args *a)
+{
+    const lki_axes axes = lki_axes_of(a->axis);
+    return !axes.count || axes.value[0] == -1 || axes.value[0] == a->predictions->shape.rank - 1;
+}
+
 lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_sparse_categorical_crossentropy, &a)) return &lki_poison;
+    if (!lki_loss_operands(LKI_LOSS_sparse_categorical_crossentropy, &a)) return &lki_poison;
     look_through(LKI_LOSS_sparse_categorical_crossentropy, &a);
-    lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(clipped(a.predictions));
+    lk_tensor *labels = a.labels, *logits = a.from_logits == LK_ON ? a.predictions : lk_log(lki_loss_clipped(a.predictions));
     if (lki_bad(logits)) return logits;
     if (lki_is_float(labels->dtype)) /* NaN is not a class */
         labels = lk_cast(lk_where(lk_equal(labels, labels), labels, lki_like(labels, -1)), LK_I64);
@@ -116,44 +187,49 @@ lk_tensor *lk_nn_sparse_categorical_crossentropy_kw(lk_loss_args a)
 lk_tensor *lk_nn_categorical_crossentropy_kw(lk_loss_args a)
 {
     LKI_NEAREST;
-    if (!operands(LKI_LOSS_categorical_crossentropy, &a)) return &lki_poison;
-    look_through(LKI_LOSS_categorical_crossentropy, &a);
+    if (!lki_loss_operands(LKI_LOSS_categorical_crossentropy, &a)) return &lki_poison;
+    if (is_last(&a)) look_through(LKI_LOSS_categorical_crossentropy, &a);
+    if (!lki_loss_axis_last("lk_nn_categorical_crossentropy", &a)) return &lki_poison;
     double     classes = (double)a.predictions->shape.dim[a.predictions->shape.rank - 1];
-    lk_tensor *labels = smoothed(numbers(&a), a.label_smoothing, 1 / classes), *log;
+    lk_tensor *labels = lki_loss_smoothed(lki_loss_labels(&a), a.label_smoothing, 1 / classes), *log;
     if (a.from_logits == LK_ON) log = lk_log_softmax(a.predictions);
-    else log = lk_log(clipped(lk_div(a.predictions, lk_reduce_sum(a.predictions, .axis = LK_AXES(-1), .keepdims = LK_ON))));
+    else
+        log = lk_log(lki_loss_clipped(lk_div(a.predictions, lk_reduce_sum(a.predictions, .axis = LK_AXES(-1), .keepdims = LK_ON))));
     return lk_neg(last_sum(lk_mul(labels, log)));
 }
 
 lk_tensor *lk_nn_binary_crossentropy_kw(lk_loss_args a)
 {
     LKI_NEAREST;
-    if (!operands(LKI_LOSS_binary_crossentropy, &a)) return &lki_poison;
+    if (!lki_loss_operands(LKI_LOSS_binary_crossentropy, &a)) return &lki_poison;
     look_through(LKI_LOSS_binary_crossentropy, &a);
-    lk_tensor *y = smoothed(numbers(&a), a.label_smoothing, 0.5), *x = a.predictions;
+    if (!lki_loss_axis_last("lk_nn_binary_crossentropy", &a)) return &lki_poison;
+    lk_tensor *y = lki_loss_smoothed(lki_loss_labels(&a), a.label_smoothing, 0.5), *x = a.predictions;
     if (a.from_logits == LK_ON) /* max(x, 0) - x*y + log(1 + e^-|x|), and softplus(x) = max(x, 0) + log(1 + e^-|x|) */
         return last_mean(lk_sub(lk_softplus(x), lk_mul(x, y)));
-    lk_tensor *p = clipped(x), *one = lki_like(x, 1);
+    lk_tensor *p = lki_loss_clipped(x), *one = lki_like(x, 1);
     lk_tensor *log = lk_add(lk_mul(y, lk_log(p)), lk_mul(lk_sub(one, y), lk_log(lk_sub(one, p))));
     return lk_neg(last_mean(log));
 }
 
 lk_tensor *lk_nn_mean_squared_error_kw(lk_loss_args a)
 {
-    return operands(LKI_LOSS_mean_squared_error, &a) ? last_mean(lk_square(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
+    return lki_loss_operands(LKI_LOSS_mean_squared_error, &a) ? last_mean(lk_square(lk_sub(a.predictions, lki_loss_labels(&a))))
+                                                              : &lki_poison;
 }
 
 lk_tensor *lk_nn_mean_absolute_error_kw(lk_loss_args a)
 {
-    return operands(LKI_LOSS_mean_absolute_error, &a) ? last_mean(lk_abs(lk_sub(a.predictions, numbers(&a)))) : &lki_poison;
+    return lki_loss_operands(LKI_LOSS_mean_absolute_error, &a) ? last_mean(lk_abs(lk_sub(a.predictions, lki_loss_labels(&a))))
+                                                               : &lki_poison;
 }
 
 lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 {
     LKI_NEAREST;
-    if (!operands(LKI_LOSS_huber, &a)) return &lki_poison;
+    if (!lki_loss_operands(LKI_LOSS_huber, &a)) return &lki_poison;
     double     delta = lki_number_or(a.delta, 1);
-    lk_tensor *error = lk_sub(a.predictions, numbers(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5),
+    lk_tensor *error = lk_sub(a.predictions, lki_loss_labels(&a)), *size = lk_abs(error), *half = lki_like(size, 0.5),
               *limit = lki_like(size, delta);
     lk_tensor *near = lk_mul(half, lk_square(error)), *far = lk_sub(lk_mul(limit, size), lki_like(size, 0.5 * delta * delta));
     return last_mean(lk_where(lk_less_equal(size, limit), near, far));
@@ -162,8 +238,8 @@ lk_tensor *lk_nn_huber_kw(lk_loss_args a)
 /* log(cosh(e)) = e + softplus(-2e) - log 2, without overflow */
 lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_log_cosh, &a)) return &lki_poison;
-    lk_tensor *e = lk_sub(a.predictions, numbers(&a));
+    if (!lki_loss_operands(LKI_LOSS_log_cosh, &a)) return &lki_poison;
+    lk_tensor *e = lk_sub(a.predictions, lki_loss_labels(&a));
     return last_mean(lk_sub(lk_add(e, lk_softplus(lk_mul(e, lki_like(e, -2)))), lki_like(e, 0.69314718055994530942)));
 }
 
@@ -171,47 +247,47 @@ lk_tensor *lk_nn_log_cosh_kw(lk_loss_args a)
  * rows. */
 static lk_tensor *margins(const lk_loss_args *a)
 {
-    lk_tensor *y = numbers(a), *zero = lki_like(a->predictions, 0), *one = lki_like(a->predictions, 1);
+    lk_tensor *y = lki_loss_labels(a), *zero = lki_like(a->predictions, 0), *one = lki_like(a->predictions, 1);
     y = lk_where(lk_equal(y, zero), lk_neg(one), y);
     return lk_maximum(lk_sub(one, lk_mul(y, a->predictions)), zero);
 }
 
-lk_tensor *lk_nn_hinge_kw(lk_loss_args a) { return operands(LKI_LOSS_hinge, &a) ? last_mean(margins(&a)) : &lki_poison; }
+lk_tensor *lk_nn_hinge_kw(lk_loss_args a) { return lki_loss_operands(LKI_LOSS_hinge, &a) ? last_mean(margins(&a)) : &lki_poison; }
 
 lk_tensor *lk_nn_squared_hinge_kw(lk_loss_args a)
 {
-    return operands(LKI_LOSS_squared_hinge, &a) ? last_mean(lk_square(margins(&a))) : &lki_poison;
+    return lki_loss_operands(LKI_LOSS_squared_hinge, &a) ? last_mean(lk_square(margins(&a))) : &lki_poison;
 }
 
 /* How much the best of the wrong classes exceeds the right one, plus a margin of 1. */
 lk_tensor *lk_nn_categorical_hinge_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_categorical_hinge, &a)) return &lki_poison;
-    lk_tensor *y = numbers(&a), *p = a.predictions, *one = lki_like(p, 1);
+    if (!lki_loss_operands(LKI_LOSS_categorical_hinge, &a)) return &lki_poison;
+    lk_tensor *y = lki_loss_labels(&a), *p = a.predictions, *one = lki_like(p, 1);
     lk_tensor *right = last_sum(lk_mul(y, p)), *wrong = lk_reduce_max(lk_mul(lk_sub(one, y), p), .axis = LK_AXES(-1));
     return lk_maximum(lk_add(lk_sub(wrong, right), one), lki_like(p, 0));
 }
 
 lk_tensor *lk_nn_mean_absolute_percentage_error_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_mean_absolute_percentage_error, &a)) return &lki_poison;
-    lk_tensor *y = numbers(&a), *whole = lk_maximum(lk_abs(y), lki_like(a.predictions, CLIP));
+    if (!lki_loss_operands(LKI_LOSS_mean_absolute_percentage_error, &a)) return &lki_poison;
+    lk_tensor *y = lki_loss_labels(&a), *whole = lk_maximum(lk_abs(y), lki_like(a.predictions, CLIP));
     return lk_mul(last_mean(lk_abs(lk_div(lk_sub(y, a.predictions), whole))), lki_like(a.predictions, 100));
 }
 
 lk_tensor *lk_nn_mean_squared_logarithmic_error_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_mean_squared_logarithmic_error, &a)) return &lki_poison;
+    if (!lki_loss_operands(LKI_LOSS_mean_squared_logarithmic_error, &a)) return &lki_poison;
     lk_tensor *least = lki_like(a.predictions, CLIP);
-    lk_tensor *y = lk_log1p(lk_maximum(numbers(&a), least)), *p = lk_log1p(lk_maximum(a.predictions, least));
+    lk_tensor *y = lk_log1p(lk_maximum(lki_loss_labels(&a), least)), *p = lk_log1p(lk_maximum(a.predictions, least));
     return last_mean(lk_square(lk_sub(p, y)));
 }
 
 lk_tensor *lk_nn_poisson_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_poisson, &a)) return &lki_poison;
+    if (!lki_loss_operands(LKI_LOSS_poisson, &a)) return &lki_poison;
     lk_tensor *p = a.predictions;
-    return last_mean(lk_sub(p, lk_mul(numbers(&a), lk_log(lk_add(p, lki_like(p, CLIP))))));
+    return last_mean(lk_sub(p, lk_mul(lki_loss_labels(&a), lk_log(lk_add(p, lki_like(p, CLIP))))));
 }
 
 /* Scaled to length 1; vectors shorter than CLIP are scaled by 1 / CLIP, and zeros stay zeros. */
@@ -224,14 +300,14 @@ static lk_tensor *direction(lk_tensor *x)
 /* The cosine of the angle between them, negated: -1 is the best. */
 lk_tensor *lk_nn_cosine_similarity_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_cosine_similarity, &a)) return &lki_poison;
-    return lk_neg(last_sum(lk_mul(direction(numbers(&a)), direction(a.predictions))));
+    if (!lki_loss_operands(LKI_LOSS_cosine_similarity, &a)) return &lki_poison;
+    return lk_neg(last_sum(lk_mul(direction(lki_loss_labels(&a)), direction(a.predictions))));
 }
 
 lk_tensor *lk_nn_kl_divergence_kw(lk_loss_args a)
 {
-    if (!operands(LKI_LOSS_kl_divergence, &a)) return &lki_poison;
-    lk_tensor *y = lk_clip(numbers(&a), CLIP, 1), *p = lk_clip(a.predictions, CLIP, 1);
+    if (!lki_loss_operands(LKI_LOSS_kl_divergence, &a)) return &lki_poison;
+    lk_tensor *y = lk_clip(lki_loss_labels(&a), CLIP, 1), *p = lk_clip(a.predictions, CLIP, 1);
     return last_sum(lk_mul(y, lk_log(lk_div(y, p))));
 }
 

@@ -25,6 +25,20 @@ bool lki_loss_options_fit(const char *call, lki_loss_id loss, const lk_loss_args
 /* a / b, and 0 where b is 0. */
 lk_tensor *lki_quotient(lk_tensor *a, lk_tensor *b);
 
+/* Labels and predictions are there and fit the options; else an error. */
+bool lki_loss_operands(lki_loss_id loss, const lk_loss_args *a);
+
+lk_tensor *lki_loss_labels(const lk_loss_args *a);                        /* converted to the predictions' type */
+lk_tensor *lki_loss_clipped(lk_tensor *p);                                /* probabilities away from 0 and 1 */
+lk_tensor *lki_loss_smoothed(lk_tensor *labels, double s, double target); /* labels * (1 - s) + s * target */
+
+/* Moves the axis of the classes of labels and predictions to the end; false and an error if it is the axis of the rows, or several
+ * axes. */
+bool lki_loss_axis_last(const char *call, lk_loss_args *a);
+
+/* Each value is that of the whole batch: of dice and tversky over the rows. A sum over the rows would count it once for each. */
+bool lki_loss_mixes_rows(lki_loss_id loss, lk_axes axis);
+
 /* ---- weights and rows ---- */
 
 /* Weights of this type with this number of axes: one extra axis of size 1 is removed, missing ones are appended. */

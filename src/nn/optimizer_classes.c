@@ -8,18 +8,14 @@
 /* ---- optimisers ---- */
 
 #define REAL_OR_NONE(A, member) LKI_FIELD(REAL, A, member, .none = true)
-/* In float32 loss scaling has no effect: gradients are scaled up and down again. */
-#define LOSS_SCALE                                                                                                                 \
-    {                                                                                                                              \
-        .name = "loss_scale_factor", .type = LKI_FIELD_FIXED, .literal = "null", .left_out = true                                  \
-    }
 #define COMMON(A, rate_, decay_)                                                                                                   \
     LKI_FIELD(NAME, A, name), LKI_FIELD_AS("learning_rate", OBJECT, A, schedule, .kind = LKI_KIND_SCHEDULE),                       \
         LKI_FIELD(NUMBER, A, learning_rate, .standard = rate_),                                                                    \
-        LKI_FIELD(NUMBER, A, weight_decay, .standard = decay_, .none = (decay_) == 0, .real = true), REAL_OR_NONE(A, clipnorm),    \
-        REAL_OR_NONE(A, global_clipnorm), REAL_OR_NONE(A, clipvalue), LKI_FIELD(SWITCH, A, use_ema),                               \
+        LKI_FIELD(NUMBER, A, weight_decay, .standard = decay_, .none = (decay_) == 0, .null_is_zero = (decay_) != 0,               \
+                  .real = true),                                                                                                   \
+        REAL_OR_NONE(A, clipnorm), REAL_OR_NONE(A, global_clipnorm), REAL_OR_NONE(A, clipvalue), LKI_FIELD(SWITCH, A, use_ema),    \
         LKI_FIELD(NUMBER, A, ema_momentum, .standard = 0.99), LKI_FIELD(COUNT, A, ema_overwrite_frequency, .none = true),          \
-        LOSS_SCALE, LKI_FIELD(INTEGER, A, gradient_accumulation_steps, .none = true)
+        REAL_OR_NONE(A, loss_scale_factor), LKI_FIELD(INTEGER, A, gradient_accumulation_steps, .none = true)
 #define NUMBER(A, member, standard_) LKI_FIELD(NUMBER, A, member, .standard = standard_)
 #define BETAS(beta_2_) NUMBER(lk_adam_args, beta_1, 0.9), NUMBER(lk_adam_args, beta_2, beta_2_)
 #define EPSILON(A) NUMBER(A, epsilon, 1e-7)
@@ -70,6 +66,42 @@ static const lki_field FTRL[] = {
     LKI_FIELD(REAL, lk_ftrl_args, beta),
 };
 
+static const lki_field ADAFACTOR[] = {
+    COMMON(lk_adafactor_args, 0.001, 0),          NUMBER(lk_adafactor_args, beta_2_decay, -0.8),
+    NUMBER(lk_adafactor_args, epsilon_1, 1e-30),  NUMBER(lk_adafactor_args, epsilon_2, 0.001),
+    NUMBER(lk_adafactor_args, clip_threshold, 1), LKI_FIELD(SWITCH, lk_adafactor_args, relative_step, .standard = 1),
+};
+static const lki_field SCHEDULE_FREE[] = {
+    COMMON(lk_schedule_free_adamw_args, 0.0025, 0),
+    NUMBER(lk_schedule_free_adamw_args, beta_1, 0.9),
+    NUMBER(lk_schedule_free_adamw_args, beta_2, 0.999),
+    NUMBER(lk_schedule_free_adamw_args, epsilon, 1e-8),
+    LKI_FIELD(INTEGER, lk_schedule_free_adamw_args, warmup_steps),
+};
+static const lki_field MUON[] = {
+    COMMON(lk_muon_args, 0.001, 0.004),
+    NUMBER(lk_muon_args, adam_beta_1, 0.9),
+    NUMBER(lk_muon_args, adam_beta_2, 0.999),
+    EPSILON(lk_muon_args),
+    LKI_FIELD(NAME, lk_muon_args, exclude_layers, .listed = true),
+    NUMBER(lk_muon_args, muon_a, 3.4445),
+    NUMBER(lk_muon_args, muon_b, -4.7750),
+    NUMBER(lk_muon_args, muon_c, 2.0315),
+    NUMBER(lk_muon_args, adam_lr_ratio, 1),
+    NUMBER(lk_muon_args, momentum, 0.95),
+    LKI_FIELD(INTEGER, lk_muon_args, ns_steps, .standard = 5),
+    LKI_FIELD(SWITCH, lk_muon_args, nesterov, .standard = 1),
+    LKI_FIELD(SWITCH, lk_muon_args, exclude_embeddings, .standard = 1),
+    LKI_FIELD(NUMBER, lk_muon_args, adam_weight_decay, .standard = 0.004, .null_is_zero = true),
+    LKI_FIELD(NUMBER, lk_muon_args, rms_rate, .standard = 0.2, .null_is_zero = true),
+};
+static const lki_field LOSS_SCALE[] = {
+    LKI_FIELD(NAME, lk_loss_scale_optimizer_args, name),
+    LKI_FIELD(OBJECT, lk_loss_scale_optimizer_args, inner_optimizer, .kind = LKI_KIND_OPTIMIZER, .required = true),
+    NUMBER(lk_loss_scale_optimizer_args, initial_scale, 32768),
+    LKI_FIELD(INTEGER, lk_loss_scale_optimizer_args, dynamic_growth_steps, .standard = 2000),
+};
+
 #define MAKE(name, A)                                                                                                              \
     static void *make_##name(const void *args) { return lk_##name##_kw(*(const A *)args); }
 MAKE(sgd, lk_sgd_args)
@@ -83,6 +115,10 @@ MAKE(rmsprop, lk_rmsprop_args)
 MAKE(adagrad, lk_adagrad_args)
 MAKE(adadelta, lk_adadelta_args)
 MAKE(ftrl, lk_ftrl_args)
+MAKE(adafactor, lk_adafactor_args)
+MAKE(schedule_free_adamw, lk_schedule_free_adamw_args)
+MAKE(muon, lk_muon_args)
+MAKE(loss_scale_optimizer, lk_loss_scale_optimizer_args)
 
 #define OPTIMIZER(name, A, FIELDS, make)                                                                                           \
     {                                                                                                                              \
@@ -100,6 +136,11 @@ const lki_class lki_optimizer_classes[LKI_OPTIMIZER_IDS + 1] = {
     [LKI_ADAGRAD] = OPTIMIZER("Adagrad", lk_adagrad_args, ADAGRAD, make_adagrad),
     [LKI_ADADELTA] = OPTIMIZER("Adadelta", lk_adadelta_args, ADADELTA, make_adadelta),
     [LKI_FTRL] = OPTIMIZER("Ftrl", lk_ftrl_args, FTRL, make_ftrl),
+    [LKI_ADAFACTOR] = OPTIMIZER("Adafactor", lk_adafactor_args, ADAFACTOR, make_adafactor),
+    [LKI_SCHEDULE_FREE_ADAMW] =
+        OPTIMIZER("ScheduleFreeAdamW", lk_schedule_free_adamw_args, SCHEDULE_FREE, make_schedule_free_adamw),
+    [LKI_MUON] = OPTIMIZER("Muon", lk_muon_args, MUON, make_muon),
+    [LKI_LOSS_SCALE] = OPTIMIZER("LossScaleOptimizer", lk_loss_scale_optimizer_args, LOSS_SCALE, make_loss_scale_optimizer),
 };
 
 /* ---- schedules ---- */

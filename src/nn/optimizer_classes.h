@@ -17,16 +17,25 @@ typedef enum lki_optimizer_id {
     LKI_ADAGRAD,
     LKI_ADADELTA,
     LKI_FTRL,
+    LKI_ADAFACTOR,
+    LKI_SCHEDULE_FREE_ADAMW,
+    LKI_MUON,
+    LKI_LOSS_SCALE,
     LKI_OPTIMIZER_IDS
 } lki_optimizer_id;
 
 typedef union lki_optimizer_args {
-    lk_sgd_args      sgd;
-    lk_adam_args     adam;
-    lk_rmsprop_args  rmsprop;
-    lk_adagrad_args  adagrad;
-    lk_adadelta_args adadelta;
-    lk_ftrl_args     ftrl;
+    lk_sgd_args                  sgd;
+    lk_adam_args                 adam;
+    lk_rmsprop_args              rmsprop;
+    lk_adagrad_args              adagrad;
+    lk_adadelta_args             adadelta;
+    lk_ftrl_args                 ftrl;
+    lk_adafactor_args            adafactor;
+    lk_schedule_free_adamw_args  schedule_free;
+    lk_muon_args                 muon;
+    lk_loss_scale_optimizer_args loss_scale;
+    lk_multi_optimizer_args      multi;
 } lki_optimizer_args;
 
 /* The arguments for schedule.c, in the order of lki_schedule_form. */

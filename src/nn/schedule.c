@@ -3,7 +3,8 @@
 #include "core/error.h"
 #include "core/rounding.h"
 #include "nn/optimizer.h"
-#include "op/tensor.h"
+#include "op/op.h"
+#include <lockstep/ops.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,8 @@ static lk_schedule *schedule_new(lki_schedule_form form, const void *args, int c
         s->attr.schedule.p[i] = p[i];
     return s;
 }
+
+enum { MOST_BOUNDARIES = 9 };
 
 #define NEW(form, ...) schedule_new(form, &a, 0, (int)LKI_N(double, __VA_ARGS__), (const double[]){__VA_ARGS__})
 
@@ -93,13 +96,25 @@ lk_schedule *lk_cosine_decay_restarts_kw(lk_decay_args a)
     return NEW(LKI_SCHEDULE_COSINE_RESTARTS, a.initial_learning_rate, a.decay_steps, a.alpha, t_mul, m_mul);
 }
 
-static lk_schedule *piecewise_new(int count, const double *p)
+/* As many as fit into the attributes of the op are computed by it, more of them by several ops. */
+static bool is_long(const lk_schedule *s)
 {
-    lk_tensor *boundaries = lk_keep(lk_tensor_from(LK_SHAPE(count), LK_F64, p)),
-              *values = lk_keep(lk_tensor_from(LK_SHAPE(count + 1), LK_F64, p + count));
+    return s->attr.schedule.form == LKI_SCHEDULE_PIECEWISE && s->attr.schedule.count > MOST_BOUNDARIES;
+}
+
+static lk_schedule *piecewise_new(int count, const double *at, const double *rates)
+{
+    const int  fits = count <= MOST_BOUNDARIES ? count : 0;
+    double     p[2 * MOST_BOUNDARIES + 1] = {0};
+    lk_tensor *boundaries = lk_keep(lk_tensor_from(LK_SHAPE(count), LK_F64, at)),
+              *values = lk_keep(lk_tensor_from(LK_SHAPE((int64_t)count + 1), LK_F64, rates));
     lk_schedule *s = NULL;
+    for (int i = 0; i < fits; i++)
+        p[i] = at[i];
+    for (int i = 0; fits && i <= fits; i++)
+        p[fits + i] = rates[i];
     if (!lki_bad(boundaries) && !lki_bad(values))
-        s = schedule_new(LKI_SCHEDULE_PIECEWISE, &(lki_piecewise_args){boundaries, values}, count, 2 * count + 1, p);
+        s = schedule_new(LKI_SCHEDULE_PIECEWISE, &(lki_piecewise_args){boundaries, values}, count, 2 * fits + 1, p);
     if (!lki_bad(boundaries)) lk_free(boundaries);
     if (!lki_bad(values)) lk_free(values);
     return s;
@@ -107,25 +122,33 @@ static lk_schedule *piecewise_new(int count, const double *p)
 
 lk_schedule *lk_piecewise_constant_decay(int count, const double *boundaries, const double *values)
 {
-    double p[20];
     if (!boundaries || !values)
         return lki_fail(LK_EINVAL, "piecewise_constant_decay: %s is NULL", boundaries ? "values" : "boundaries"), NULL;
-    if (count < 1 || count > 9) return lki_fail(LK_EINVAL, "piecewise_constant_decay: %d boundaries: must be 1 to 9", count), NULL;
+    if (count < 1) return lki_fail(LK_EINVAL, "piecewise_constant_decay: %d boundaries: must be at least 1", count), NULL;
     for (int i = 0; i < count; i++) {
         if (i && boundaries[i] <= boundaries[i - 1])
             return lki_fail(LK_EINVAL, "piecewise_constant_decay: boundary %d is %g after %g: must ascend", i, boundaries[i],
                             boundaries[i - 1]),
                    NULL;
-        p[i] = boundaries[i];
     }
-    for (int i = 0; i <= count; i++)
-        p[count + i] = values[i];
-    return piecewise_new(count, p);
+    return piecewise_new(count, boundaries, values);
 }
 
 double lk_schedule_at(const lk_schedule *s, int64_t iteration)
 {
     LKI_NEAREST;
     if (!lki_is_kind(s, LKI_KIND_SCHEDULE)) return lki_fail(LK_EINVAL, "schedule_at: not a schedule"), NAN;
-    return (float)lki_schedule_rate(&s->attr, iteration);
+    if (!is_long(s)) return (float)lki_schedule_rate(&s->attr, iteration);
+    const double *at = lk_data(s->args.piecewise.boundaries), *rates = lk_data(s->args.piecewise.values);
+    int           i = 0;
+    while (i < s->attr.schedule.count && (double)iteration > at[i])
+        i++;
+    return (float)rates[i];
+}
+
+lk_tensor *lki_schedule_read(const lk_schedule *s, lk_tensor *iteration)
+{
+    if (!is_long(s)) return lki_apply1(LKI_OP_schedule, &s->attr, iteration);
+    lk_tensor *passed = lk_cast(lk_greater(lk_cast(iteration, LK_F64), s->args.piecewise.boundaries), LK_I64);
+    return lk_gather(lk_cast(s->args.piecewise.values, LK_F32), lk_reduce_sum(passed), 0);
 }

@@ -57,7 +57,16 @@ static lk_optimizer  *averaged(void)
 static lk_optimizer *accumulated(void) { return lk_sgd(.learning_rate = 1, .gradient_accumulation_steps = 2, .clipnorm = 1); }
 static lk_optimizer *lamb(void) { return lk_lamb(.learning_rate = 0.1); }
 static lk_optimizer *nadam(void) { return lk_nadam(.learning_rate = 0.1); }
-static maker *const  MAKERS[] = {sgd, adam, clipped, clipped_all, clipped_values, averaged, accumulated, lamb, nadam};
+static lk_optimizer *adafactor(void) { return lk_adafactor(.learning_rate = 0.1, .weight_decay = 0.01); }
+static lk_optimizer *schedule_free(void) { return lk_schedule_free_adamw(.learning_rate = 0.1); }
+static lk_optimizer *muon(void) { return lk_muon(.learning_rate = 0.1, .gradient_accumulation_steps = 2); }
+static lk_optimizer *loss_scale(void) { return lk_loss_scale_optimizer(lk_adam(.learning_rate = 0.1), 4, 2); }
+static lk_optimizer *multi(void)
+{
+    return lk_multi_optimizer(lk_sgd(.learning_rate = 0.1), 1, (const char *[]){"a"}, (lk_optimizer *[]){lk_adam()});
+}
+static maker *const MAKERS[] = {sgd,  adam,  clipped,   clipped_all,   clipped_values, averaged,   accumulated,
+                                lamb, nadam, adafactor, schedule_free, muon,           loss_scale, multi};
 
 static lk_tensor *part(int r, int i, int step) { return VECTOR(r + i, 1 - r * 0.5, step + r, -3); }
 

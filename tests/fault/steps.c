@@ -101,7 +101,20 @@ static lk_optimizer *adagrad(void)
 static lk_optimizer *adadelta(void) { return lk_adadelta(); }
 static lk_optimizer *ftrl(void) { return lk_ftrl(.l1_regularization_strength = 0.1); }
 
-static make_fn *const makers[] = {sgd, adam, adamw, adamax, nadam, lion, lamb, rmsprop, adagrad, adadelta, ftrl};
+static lk_optimizer *adafactor(void) { return lk_adafactor(.gradient_accumulation_steps = 2, .weight_decay = 0.01); }
+static lk_optimizer *muon(void) { return lk_muon(.exclude_layers = "b", .loss_scale_factor = 2); }
+static lk_optimizer *schedule_free(void) { return lk_schedule_free_adamw(.warmup_steps = 2); }
+static lk_optimizer *loss_scale(void) { return lk_loss_scale_optimizer(lk_lion(), .initial_scale = 1); }
+static lk_optimizer *multi(void) { return lk_multi_optimizer(lk_sgd(), 1, (const char *[]){"w"}, (lk_optimizer *[]){lk_adam()}); }
+static lk_optimizer *spared(void)
+{
+    lk_optimizer *o = lk_adamw(.global_clipnorm = 1);
+    if (o) lk_optimizer_exclude_from_weight_decay(o, (lk_variables){0}, "b");
+    return o;
+}
+
+static make_fn *const makers[] = {sgd,      adam, adamw,     adamax, nadam,         lion,       lamb,  rmsprop, adagrad,
+                                  adadelta, ftrl, adafactor, muon,   schedule_free, loss_scale, multi, spared};
 static make_fn       *make;
 
 static net net_new(void)

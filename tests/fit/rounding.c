@@ -93,7 +93,11 @@ static void loop_on_replicas(void) { loop(2, false), loop(2, true); }
 
 static const char *optimizer_name;
 
-static lk_optimizer *by_name(void) { return lk_optimizer_named(optimizer_name, 0.013); }
+static lk_optimizer *by_name(void)
+{
+    if (!strcmp(optimizer_name, "LossScaleOptimizer")) return lk_loss_scale_optimizer(lk_sgd(.learning_rate = 0.013), 4, 1);
+    return lk_optimizer_named(optimizer_name, 0.013);
+}
 
 static void loop_with_every_optimizer(void)
 {
@@ -157,11 +161,19 @@ static void schedules(void)
             add_number(lk_schedule_at(s[i], k));
 }
 
+static lk_tensor *labels_of(const char *loss, lk_tensor *y)
+{
+    if (!strcmp(loss, "ctc")) return lk_ones(LK_SHAPE(11, 2), LK_I32);
+    const bool classes = !strncmp(loss, "sparse", 6) || !strcmp(loss, "circle") || strstr(loss, "generalized");
+    return classes ? lk_zeros(LK_SHAPE(11), LK_I32) : y;
+}
+
 static void losses_and_metrics(void)
 {
     lk_tensor *y = lk_sigmoid(drawn(11, 3, 4)), *p = lk_sigmoid(drawn(11, 3, 5));
 #define LOSS(name)                                                                                                                 \
-    add_tensor(lk_loss_call(lk_loss_named(#name), strncmp(#name, "sparse", 6) ? y : lk_zeros(LK_SHAPE(11), LK_I32), p));
+    add_tensor(lk_loss_call(lk_loss_named(#name), labels_of(#name, y),                                                             \
+                            strcmp(#name, "ctc") ? p : lk_reshape(drawn(11, 20, 6), LK_SHAPE(11, 5, 4))));
     LK_LOSS_LIST(LOSS)
     add_tensor(lk_nn_binary_crossentropy(y, p, .label_smoothing = 0.1));
     add_tensor(lk_nn_categorical_crossentropy(y, p, .label_smoothing = 0.1));

@@ -2,6 +2,7 @@
  *
  *   ops/     each operation forwards and backwards, and again as a compiled function, which must give the same bits
  *   optim/   each optimiser and schedule, likewise
+ *   models/optim/  each optimiser again: gradients in rows, accumulation, loss scales, who is spared weight decay
  *   strategy/  what strategies do, table by table, with one to four replicas
  *   train/   whole training runs (with LOCKSTEP_DATA, the folder of the data sets)
  *   files/   arrays in npy files; models and weights of Keras
@@ -13,6 +14,7 @@
 #include "keras.h"
 #include "ops.h"
 #include "optim.h"
+#include "optim_models.h"
 #include "strategy_train.h"
 #include "train.h"
 #include "whole.h"
@@ -80,7 +82,7 @@ int main(int argc, char **argv)
         const char *part;
         void (*run)(void);
     } parts[] = {{"ops", run_ops},           {"optim", run_optim},  {"files", run_files}, {"files", run_keras},
-                 {"strategy", run_strategy}, {"train", run_models}, {"train", run_train},
+                 {"strategy", run_strategy}, {"train", run_models}, {"train", run_train}, {"models/optim", run_optim_models},
                  {"models", run_wholes}};
     golden.folder = argc > 1 ? argv[1] : getenv("LOCKSTEP_GOLDEN");
     golden.filter = argc > 2 ? argv[2] : NULL;

@@ -67,7 +67,7 @@ static lk_schedule *make_schedule(test_case *c, json_t *spec)
     .learning_rate = number(c, "learning_rate"), .schedule = s, .weight_decay = number(c, "weight_decay"),                         \
     .clipnorm = real(c, "clipnorm"), .global_clipnorm = real(c, "global_clipnorm"), .clipvalue = real(c, "clipvalue"),             \
     .use_ema = on_off(c, "use_ema"), .ema_momentum = number(c, "ema_momentum"),                                                    \
-    .ema_overwrite_frequency = whole(c, "ema_overwrite_frequency"),                                                                \
+    .ema_overwrite_frequency = whole(c, "ema_overwrite_frequency"), .loss_scale_factor = real(c, "loss_scale_factor"),             \
     .gradient_accumulation_steps = integer(c, "gradient_accumulation_steps")
 
 static lk_optimizer *make_sgd(test_case *c, lk_schedule *s)
@@ -115,12 +115,62 @@ static lk_optimizer *make_ftrl(test_case *c, lk_schedule *s)
                                      .beta = real(c, "beta")});
 }
 
+static lk_optimizer *make_adafactor(test_case *c, lk_schedule *s)
+{
+    return lk_adafactor_kw((lk_adafactor_args){COMMON(c, s), .beta_2_decay = number(c, "beta_2_decay"),
+                                               .epsilon_1 = number(c, "epsilon_1"), .epsilon_2 = number(c, "epsilon_2"),
+                                               .clip_threshold = number(c, "clip_threshold"),
+                                               .relative_step = on_off(c, "relative_step")});
+}
+
+static lk_optimizer *make_schedule_free(test_case *c, lk_schedule *s)
+{
+    return lk_schedule_free_adamw_kw((lk_schedule_free_adamw_args){COMMON(c, s), .beta_1 = number(c, "beta_1"),
+                                                                   .beta_2 = number(c, "beta_2"), .epsilon = number(c, "epsilon"),
+                                                                   .warmup_steps = integer(c, "warmup_steps")});
+}
+
+/* null where None means something else than the default. */
+static lk_number number_or_none(test_case *c, const char *key)
+{
+    return json_is_null(json_object_get(c->attributes, key)) ? (attribute(c, key), LK_NUMBER(0)) : number(c, key);
+}
+
+static lk_optimizer *make_muon(test_case *c, lk_schedule *s)
+{
+    lk_muon_args a = {COMMON(c, s),
+                      .adam_beta_1 = number(c, "adam_beta_1"),
+                      .adam_beta_2 = number(c, "adam_beta_2"),
+                      .adam_weight_decay = number_or_none(c, "adam_weight_decay"),
+                      .adam_lr_ratio = number(c, "adam_lr_ratio"),
+                      .exclude_embeddings = on_off(c, "exclude_embeddings"),
+                      .momentum = number(c, "momentum"),
+                      .ns_steps = integer(c, "ns_steps"),
+                      .nesterov = on_off(c, "nesterov"),
+                      .rms_rate = number_or_none(c, "rms_rate")};
+    json_t      *layers = attribute(c, "exclude_layers");
+    if (json_array_size(layers) > 1) miss(c, "several exclude_layers are not known here");
+    a.exclude_layers = json_string_value(json_array_get(layers, 0));
+    return lk_muon_kw(a);
+}
+
 static const struct {
     const char *name;
     lk_optimizer *(*make)(test_case *c, lk_schedule *s);
-} OPTIMIZERS[] = {{"SGD", make_sgd},         {"Adam", make_adam},         {"AdamW", make_adamw}, {"Adamax", make_adamax},
-                  {"Nadam", make_nadam},     {"Lion", make_lion},         {"Lamb", make_lamb},   {"RMSprop", make_rmsprop},
-                  {"Adagrad", make_adagrad}, {"Adadelta", make_adadelta}, {"Ftrl", make_ftrl}};
+} OPTIMIZERS[] = {{"SGD", make_sgd},
+                  {"Adam", make_adam},
+                  {"AdamW", make_adamw},
+                  {"Adamax", make_adamax},
+                  {"Nadam", make_nadam},
+                  {"Lion", make_lion},
+                  {"Lamb", make_lamb},
+                  {"RMSprop", make_rmsprop},
+                  {"Adagrad", make_adagrad},
+                  {"Adadelta", make_adadelta},
+                  {"Ftrl", make_ftrl},
+                  {"Muon", make_muon},
+                  {"Adafactor", make_adafactor},
+                  {"ScheduleFreeAdamW", make_schedule_free}};
 
 /* From c->attributes. */
 static lk_optimizer *make_optimizer(test_case *c, const char *name, lk_schedule *s)
@@ -133,7 +183,7 @@ static lk_optimizer *make_optimizer(test_case *c, const char *name, lk_schedule 
 
 /* ---- a run ------------------------------------------------------------------------------------------------------------------- */
 
-enum { MAX_VARIABLES = 4 };
+enum { MAX_VARIABLES = 9 };
 
 typedef struct optim_run {
     test_case    *c;

@@ -45,7 +45,7 @@ static lk_tuple batch_at(const whole_model *w, int step, int count)
     return tuple_of(count, item);
 }
 
-static void within(test_case *c, const char *what, const lk_tensor *ours, const lk_tensor *theirs, double bound)
+static void within_bound(test_case *c, const char *what, const lk_tensor *ours, const lk_tensor *theirs, double bound)
 {
     if (!ours || !theirs || !sound(c, what)) GIVE_UP(c, "%s: no value", what);
     if (lk_size(ours) != lk_size(theirs)) GIVE_UP(c, "%s: %lld elements: should be %lld", what, (long long)lk_size(ours), (long long)lk_size(theirs));
@@ -71,7 +71,7 @@ static void compare_outputs(whole_model *w, const char *when)
         if (!name || sscanf(name, form, &output) != 1) continue;
         const lk_tuple all = w->model->outputs > 1 ? lk_nested(y) : LK_TUPLE(y);
         if (output >= all.count) GIVE_UP(w->c, "%s: there are %d outputs", name, all.count);
-        within(w->c, name, all.item[output], tensor_of(w->c, &w->results, name), json_number_value(json_object_get(one, "bound")));
+        within_bound(w->c, name, all.item[output], tensor_of(w->c, &w->results, name), json_number_value(json_object_get(one, "bound")));
     }
 }
 
@@ -98,7 +98,7 @@ static void compare_final(whole_model *w)
     for (int i = 0; i < v.count && !golden.rounded; i++) {
         json_t     *one = json_array_get(weights, (size_t)i);
         const char *name = json_string_value(json_object_get(one, "array"));
-        within(w->c, json_string_value(json_object_get(one, "name")), lk_read(v.item[i]), tensor_of(w->c, &w->weights, name),
+        within_bound(w->c, json_string_value(json_object_get(one, "name")), lk_read(v.item[i]), tensor_of(w->c, &w->weights, name),
                json_number_value(json_object_get(one, "bound")));
     }
 }

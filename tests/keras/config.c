@@ -148,6 +148,19 @@ static const struct {
     {LKI_KIND_OPTIMIZER, "Ftrl",
      OPTIMIZER ", \"learning_rate_power\": -0.25, \"initial_accumulator_value\": 0.5, \"l1_regularization_strength\": 0.125, "
                "\"l2_regularization_strength\": 0.25, \"l2_shrinkage_regularization_strength\": 0.5, \"beta\": 0.75"},
+    {LKI_KIND_OPTIMIZER, "Adafactor",
+     OPTIMIZER ", \"beta_2_decay\": -0.5, \"epsilon_1\": 0.25, \"epsilon_2\": 0.5, \"clip_threshold\": 2.0, "
+               "\"relative_step\": false"},
+    {LKI_KIND_OPTIMIZER, "ScheduleFreeAdamW",
+     OPTIMIZER ", \"beta_1\": 0.5, \"beta_2\": 0.25, \"epsilon\": 0.125, \"warmup_steps\": 7"},
+    {LKI_KIND_OPTIMIZER, "Muon",
+     OPTIMIZER ", \"adam_beta_1\": 0.5, \"adam_beta_2\": 0.25, \"epsilon\": 0.125, \"exclude_layers\": [\"output\"], "
+               "\"muon_a\": 3.5, \"muon_b\": -4.5, \"muon_c\": 2.5, \"adam_lr_ratio\": 0.75, \"momentum\": 0.5, \"ns_steps\": 3, "
+               "\"nesterov\": false, \"exclude_embeddings\": false, \"adam_weight_decay\": null, \"rms_rate\": null"},
+    {LKI_KIND_OPTIMIZER, "LossScaleOptimizer",
+     "\"name\": \"mine\", \"inner_optimizer\": " OBJECT(
+         "optimizers", "SGD", OPTIMIZER ", \"momentum\": 0.5, \"nesterov\": true") ", \"initial_scale\": 1024.0, "
+                                                                                   "\"dynamic_growth_steps\": 5"},
     {LKI_KIND_SCHEDULE, "ExponentialDecay", DECAY "\"decay_rate\": 0.25, \"staircase\": true, \"name\": \"any\""},
     {LKI_KIND_SCHEDULE, "InverseTimeDecay", DECAY "\"decay_rate\": 0.25, \"staircase\": true"},
     {LKI_KIND_SCHEDULE, "PolynomialDecay", DECAY "\"end_learning_rate\": 0.25, \"power\": 2.0, \"cycle\": true"},
@@ -158,7 +171,17 @@ static const struct {
 
     {LKI_KIND_LOSS, "SparseCategoricalCrossentropy",
      "\"name\": \"mine\", \"reduction\": \"sum\", \"from_logits\": true, \"ignore_class\": 3"},
-    {LKI_KIND_LOSS, "CategoricalCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25"},
+    {LKI_KIND_LOSS, "CategoricalCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1"},
+    {LKI_KIND_LOSS, "BinaryFocalCrossentropy",
+     "\"name\": \"mine\", \"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1, \"apply_class_balancing\": true, "
+     "\"alpha\": 0.5, "
+     "\"gamma\": 3.0"},
+    {LKI_KIND_LOSS, "CategoricalFocalCrossentropy",
+     "\"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1, \"alpha\": 0.5, \"gamma\": 3.0"},
+    {LKI_KIND_LOSS, "CategoricalGeneralizedCrossEntropy", "\"q\": 0.25"},
+    {LKI_KIND_LOSS, "Dice", "\"axis\": [1, 2]"},
+    {LKI_KIND_LOSS, "Tversky", "\"alpha\": 0.25, \"beta\": 0.75, \"axis\": [1, 2]"},
+    {LKI_KIND_LOSS, "Circle", "\"gamma\": 8.0, \"margin\": 0.25, \"remove_diagonal\": false"},
     {LKI_KIND_LOSS, "BinaryCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25"},
     {LKI_KIND_LOSS, "Huber", "\"reduction\": \"none\", \"delta\": 0.5"},
     {LKI_KIND_METRIC, "BinaryAccuracy", "\"name\": \"mine\", \"dtype\": \"float32\", \"threshold\": 0.25"},
@@ -287,9 +310,9 @@ TEST(layers_come_back) { assert_true(round_trips(LKI_KIND_LAYER) >= 49); }
 TEST(initialisers_come_back) { assert_int_equal(round_trips(LKI_KIND_INITIALIZER), 15); }
 TEST(regularisers_come_back) { assert_int_equal(round_trips(LKI_KIND_REGULARIZER), 3); }
 TEST(constraints_come_back) { assert_int_equal(round_trips(LKI_KIND_CONSTRAINT), 4); }
-TEST(optimisers_come_back) { assert_int_equal(round_trips(LKI_KIND_OPTIMIZER), 11); }
+TEST(optimisers_come_back) { assert_int_equal(round_trips(LKI_KIND_OPTIMIZER), 15); }
 TEST(schedules_come_back) { assert_int_equal(round_trips(LKI_KIND_SCHEDULE), 6); }
-TEST(losses_come_back) { assert_int_equal(round_trips(LKI_KIND_LOSS), 15); }
+TEST(losses_come_back) { assert_int_equal(round_trips(LKI_KIND_LOSS), 22); }
 TEST(metrics_come_back) { assert_true(round_trips(LKI_KIND_METRIC) >= 20); }
 
 /* ---- defaults ---- */
@@ -415,7 +438,8 @@ TEST(optimisers_by_name)
         assert_null(lk_optimizer_named("speedy", 0));
         assert_string_equal(lk_error(),
                             "lk_optimizer_named: there is no optimiser \"speedy\"; there are SGD, Adam, AdamW, Adamax, Nadam, "
-                            "Lion, Lamb, RMSprop, Adagrad, Adadelta, Ftrl");
+                            "Lion, Lamb, RMSprop, Adagrad, Adadelta, Ftrl, Adafactor, ScheduleFreeAdamW, Muon, "
+                            "LossScaleOptimizer");
         lk_clear_error();
     }
 }
@@ -461,10 +485,10 @@ TEST(what_there_is_nothing_for_is_refused)
     refused(L, OBJECT("layers", "Conv3D", ""), LK_EUNSUPPORTED, "there is no layer \"Conv3D\"; did you mean Conv1D, Conv2D?");
     refused(L, OBJECT("layers", "InputLayer", ""), LK_EUNSUPPORTED, "there is no layer \"InputLayer\"");
     refused(L, OBJECT("layers", "GroupNormalization", "\"groups\": 0"), LK_EUNSUPPORTED, "groups is 0; it must be at least 1");
-    refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "Muon", ""), LK_EUNSUPPORTED,
-            "there is no optimiser \"Muon\"; there are SGD, Adam,");
+    refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "MultiOptimizer", ""), LK_EUNSUPPORTED,
+            "there is no optimiser \"MultiOptimizer\"; there are SGD, Adam,");
     refused(LKI_KIND_LOSS, "\"my_loss\"", LK_EUNSUPPORTED, "file.keras: sample: ");
-    refused(LKI_KIND_LOSS, OBJECT("losses", "Dice", ""), LK_EUNSUPPORTED, "there is no loss \"Dice\"; there are Sparse");
+    refused(LKI_KIND_LOSS, OBJECT("losses", "Dise", ""), LK_EUNSUPPORTED, "there is no loss \"Dise\"; did you mean Dice");
 }
 
 /* ---- what means the same ---- */

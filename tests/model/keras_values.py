@@ -39,6 +39,16 @@ guesses[4] = 0
 weights = rounded(rng.random(ROWS) * 2, 2)
 weights[6] = 0
 
+more = np.random.default_rng(20240301)
+steps = rounded(more.normal(0, 2, (ROWS, 5, CLASSES)))
+words = more.integers(1, CLASSES, (ROWS, 2))  # 0 pads
+words[1:4, 1], words[6] = 0, 0
+words[8] = 2  # twice the same needs a blank between
+maps = rounded(more.dirichlet(np.ones(CLASSES), (ROWS, 3)).transpose(0, 2, 1))
+spots = np.eye(CLASSES, dtype="float32")[more.integers(0, CLASSES, (ROWS, 3))].transpose(0, 2, 1)
+vectors = more.normal(0, 1, (ROWS, 3))
+vectors = rounded(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
 DATA = {  # labels, predictions
     "CLASSES": (classes, probabilities),
     "CLASS_LOGITS": (classes, logits),
@@ -48,15 +58,20 @@ DATA = {  # labels, predictions
     "BINARY": (binary, scores),
     "BINARY_LOGITS": (binary, logits[:, :1]),
     "NUMBERS": (targets, guesses),
+    "STEPS": (words, steps),
+    "MAPS": (spots, maps),
+    "VECTORS": (classes, vectors),
 }
 OPTIONS = {"threshold": "LK_NUMBER(%g)", "class_id": "LK_NUMBER(%d)", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
            "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g",
-           "ignore_class": "LK_NUMBER(%d)",
+           "ignore_class": "LK_NUMBER(%d)", "alpha": "LK_NUMBER(%g)", "beta": "LK_NUMBER(%g)", "gamma": "LK_NUMBER(%g)",
+           "q": "LK_NUMBER(%g)", "margin": "LK_NUMBER(%g)", "axis": "%d",
            "reduction": "LK_REDUCTION_%s"}
 
 
 def written(options):
-    return "".join(", .%s = %s" % (k, "LK_ON" if v is True else OPTIONS[k] % v) for k, v in options.items())
+    return "".join(", .%s = %s" % (k, {True: "LK_ON", False: "LK_OFF"}[v] if isinstance(v, bool) else OPTIONS[k] % v)
+                   for k, v in options.items())
 
 
 def numbers(x):
@@ -90,11 +105,13 @@ def matrix(y, p, w):
     return out
 
 
-def loss_case(ours, loss, data, **options):
+def loss_case(ours, loss, data, reductions=("NONE", "AUTO"), **options):
     y, p = DATA[data]
+    spread = weights.reshape((ROWS,) + (1,) * max(0, np.ndim(loss(reduction="none")(y, p)) - 1))
     for weighted in (False, True):
-        for reduction, word in (("NONE", "none"), ("AUTO", "sum_over_batch_size")):
-            value = loss(reduction=word)(y, p, sample_weight=weights if weighted else None)
+        for reduction in reductions:
+            word = {"NONE": "none", "AUTO": "sum_over_batch_size", "SUM": "sum"}[reduction]
+            value = loss(reduction=word)(y, p, sample_weight=spread if weighted else None)
             wrapped("    {lk_%s_kw, {.kw_ = 0%s}, %s, %s, %d, {%s}}," %
                   (ours, written({"reduction": reduction, **options}), data, "true" if weighted else "false", np.size(value),
                    numbers(value)))
@@ -110,7 +127,7 @@ print("/* clang-format off */\n#ifndef LK_TESTS_MODEL_KERAS_VALUES_H\n#define LK
 print("enum { ROWS = %d, CLASS_COUNT = %d, FIRST_BATCH = %d };" % (ROWS, CLASSES, FIRST))
 for name, x in (("classes", classes), ("one_hot", one_hot), ("many_hot", many_hot), ("binary", binary), ("targets", targets),
                 ("probabilities", probabilities), ("logits", logits), ("scores", scores), ("guesses", guesses),
-                ("weights", weights)):
+                ("weights", weights), ("words", words), ("steps", steps), ("spots", spots), ("maps", maps), ("vectors", vectors)):
     array(name, x)
 print("\nenum { %s };" % ", ".join(DATA))
 
@@ -129,11 +146,36 @@ loss_case("categorical_crossentropy", lambda **k: L.CategoricalCrossentropy(from
           "ONE_HOT_LOGITS", from_logits=True, label_smoothing=0.1)
 loss_case("sparse_categorical_crossentropy", lambda **k: L.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1, **k),
           "CLASS_LOGITS", from_logits=True, ignore_class=1)
+loss_case("categorical_crossentropy", lambda **k: L.CategoricalCrossentropy(axis=1, **k), "MAPS", axis=1)
+loss_case("categorical_crossentropy", lambda **k: L.CategoricalCrossentropy(axis=1, from_logits=True, **k), "MAPS", axis=1,
+          from_logits=True)
+loss_case("binary_crossentropy", lambda **k: L.BinaryCrossentropy(axis=1, **k), "MAPS", axis=1)
+for o in ({}, {"alpha": 0.4, "gamma": 3.0, "apply_class_balancing": True, "label_smoothing": 0.1}, {"axis": 1}):
+    data = "MAPS" if "axis" in o else "MANY_HOT"
+    loss_case("binary_focal_crossentropy", lambda **k: L.BinaryFocalCrossentropy(**o, **k), data, **o)
+loss_case("binary_focal_crossentropy", lambda **k: L.BinaryFocalCrossentropy(from_logits=True, **k), "BINARY_LOGITS",
+          from_logits=True)
+loss_case("categorical_focal_crossentropy", L.CategoricalFocalCrossentropy, "MAPS")
+loss_case("categorical_focal_crossentropy", lambda **k: L.CategoricalFocalCrossentropy(from_logits=True, alpha=0.5, gamma=1.0, **k),
+          "ONE_HOT_LOGITS", from_logits=True, alpha=0.5, gamma=1.0)
+loss_case("categorical_focal_crossentropy", lambda **k: L.CategoricalFocalCrossentropy(axis=1, label_smoothing=0.0, **k), "MAPS",
+          axis=1)
+for o in ({}, {"q": 0.25}):
+    loss_case("categorical_generalized_cross_entropy", lambda **k: L.CategoricalGeneralizedCrossEntropy(**o, **k), "CLASSES", **o)
+loss_case("dice", L.Dice, "MAPS", ("AUTO",))
+loss_case("dice", lambda **k: L.Dice(axis=1, **k), "MAPS", axis=1)
+loss_case("tversky", L.Tversky, "MAPS", ("AUTO",))
+loss_case("tversky", lambda **k: L.Tversky(alpha=0.25, beta=0.75, axis=-1, **k), "MAPS", axis=-1, alpha=0.25, beta=0.75)
+for o in ({}, {"gamma": 8.0, "margin": 0.25, "remove_diagonal": False}):
+    loss_case("circle", lambda **k: L.Circle(**o, **k), "VECTORS", **o)
+loss_case("ctc", L.CTC, "STEPS")
 print("};")
 print("static const char *const KERAS_LOSS_KEYS[][2] = {")
 keys(c() for c in (L.SparseCategoricalCrossentropy, L.CategoricalCrossentropy, L.BinaryCrossentropy, L.MeanSquaredError,
                    L.MeanAbsoluteError, L.Huber, L.LogCosh, L.Hinge, L.KLDivergence, L.MeanAbsolutePercentageError,
-                   L.MeanSquaredLogarithmicError, L.CosineSimilarity, L.Poisson, L.SquaredHinge, L.CategoricalHinge))
+                   L.MeanSquaredLogarithmicError, L.CosineSimilarity, L.Poisson, L.SquaredHinge, L.CategoricalHinge,
+                   L.BinaryFocalCrossentropy, L.CategoricalFocalCrossentropy, L.CategoricalGeneralizedCrossEntropy, L.Dice,
+                   L.Tversky, L.Circle, L.CTC))
 print("};")
 print("#endif")
 

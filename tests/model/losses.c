@@ -10,7 +10,7 @@ typedef struct loss_case {
     int                 data;
     bool                weighted;
     int                 count;
-    double              want[16];
+    double              want[14 * 4];
 } loss_case;
 
 #define WITH_LOSSES
@@ -28,7 +28,34 @@ static lk_tensor *one_hot(void) { return lk_one_hot(classes(), 4); }
 #define MAKE(name) [LKI_LOSS_##name] = lk_##name##_kw,
 static lk_loss *(*const makers[LKI_LOSS_COUNT])(lk_loss_object_args) = {LK_LOSS_LIST(MAKE)};
 
-static lk_tensor *labels_for(int loss) { return loss == LKI_LOSS_sparse_categorical_crossentropy ? classes() : one_hot(); }
+static bool takes_classes(int loss)
+{
+    return loss == LKI_LOSS_sparse_categorical_crossentropy || loss == LKI_LOSS_categorical_generalized_cross_entropy ||
+           loss == LKI_LOSS_circle;
+}
+
+static lk_tensor *labels_for(int loss)
+{
+    if (loss == LKI_LOSS_ctc) return lk_tensor_from(LK_SHAPE(3, 2), LK_I32, (int32_t[]){1, 2, 3, 0, 1, 1});
+    return takes_classes(loss) ? classes() : one_hot();
+}
+
+static lk_tensor *predictions_for(int loss)
+{
+    if (loss != LKI_LOSS_ctc) return values();
+    return lk_mul(lk_random_uniform(LK_SHAPE(3, 5, 4), .high = LK_NUMBER(2)), lk_scalar(2));
+}
+
+/* Circle leaves rows without a loss out of its mean. */
+static double circle_mean(lk_tensor *values)
+{
+    double sum = 0, count = 0;
+    for (int i = 0; i < 3; i++) {
+        sum += ((const float *)lk_data(values))[i];
+        count += ((const float *)lk_data(values))[i] > 0;
+    }
+    return sum / count;
+}
 
 TEST(every_loss_is_its_function)
 {
@@ -36,11 +63,12 @@ TEST(every_loss_is_its_function)
         LK_POOL {
             lk_loss *none = makers[i]((lk_loss_object_args){.reduction = LK_REDUCTION_NONE}),
                     *automatic = makers[i]((lk_loss_object_args){0});
-            lk_tensor *labels = labels_for(i), *x = values(),
+            lk_tensor *labels = labels_for(i), *x = predictions_for(i),
                       *want = lki_losses[i].values((lk_loss_args){.labels = labels, .predictions = x});
             assert_int_equal(lk_size(want), 3);
             assert_true(same_bits(lk_loss_call(none, labels, x), want));
-            assert_true(same_bits(lk_loss_call(automatic, labels, x), lk_reduce_mean(want)));
+            if (i == LKI_LOSS_circle) assert_float_equal(lk_item(lk_loss_call(automatic, labels, x)), circle_mean(want), 1e-5);
+            else assert_true(same_bits(lk_loss_call(automatic, labels, x), lk_reduce_mean(want)));
             assert_false(lk_failed());
         }
 }
@@ -91,6 +119,48 @@ TEST(values_of_keras)
             check_case(&KERAS_LOSSES[i], i);
 }
 
+/* Over several axes: as over one, if they were one. Over the rows: one number for all of them. */
+TEST(overlaps_over_several_axes)
+{
+    LK_POOL {
+        lk_tensor *y = labels_from(MAPS, 0, ROWS), *p = predictions_from(MAPS, 0, ROWS);
+        lk_tensor *flat_y = lk_flatten_rows(y), *flat_p = lk_flatten_rows(p);
+        lk_tensor *want = lk_nn_dice(flat_y, flat_p, .axis = 1), *got = lk_nn_dice(y, p, .axis = LK_AXES(-1, 1));
+        for (int i = 0; i < ROWS; i++)
+            assert_float_equal(((const float *)lk_data(got))[i], ((const float *)lk_data(want))[i], 1e-6);
+        lk_tensor *per_class = lk_nn_tversky(y, p, .axis = LK_AXES(0, 2));
+        assert_int_equal(lk_dim(per_class, 0), ROWS);
+        assert_int_equal(lk_dim(per_class, 1), CLASS_COUNT);
+        want = lk_nn_tversky(lk_transpose(y, LK_AXES(1, 0, 2)), lk_transpose(p, LK_AXES(1, 0, 2)), .axis = LK_AXES(1, 2));
+        for (int i = 0; i < ROWS * CLASS_COUNT; i++)
+            assert_float_equal(((const float *)lk_data(per_class))[i], ((const float *)lk_data(want))[i % CLASS_COUNT], 1e-6);
+        lk_loss *sum = lk_dice(.reduction = LK_REDUCTION_SUM), *mean = lk_dice();
+        assert_true(same_bits(lk_loss_call(sum, y, p), lk_loss_call(mean, y, p)));
+        REFUSED_TENSOR(LK_EINVAL, lk_nn_dice(y, p, .axis = 3), "axis is 3; predictions have 3 axes");
+        REFUSED_TENSOR(LK_EINVAL, lk_nn_binary_focal_crossentropy(y, p, .axis = LK_AXES(0)), "that of the rows");
+        REFUSED_TENSOR(LK_EINVAL, lk_nn_categorical_crossentropy(y, p, .axis = LK_AXES(1, 2)), "must be one axis");
+        REFUSED_TENSOR(LK_ESHAPE, lk_nn_ctc(y, p), "labels are");
+        REFUSED_TENSOR(LK_ESHAPE, lk_nn_circle(y, p), "one vector per row");
+        REFUSED(LK_EINVAL, !lk_categorical_generalized_cross_entropy(.q = 1), "q is 1");
+        REFUSED(LK_EINVAL, !lk_ctc(.gamma = 1), "gamma");
+    }
+}
+
+/* Labels that no way of the steps can have. */
+TEST(labels_that_do_not_fit_into_the_steps)
+{
+    LK_POOL {
+        lk_variable *x = lk_variable_of(lk_random_uniform(LK_SHAPE(2, 3, 4)));
+        lk_tensor   *y = lk_tensor_from(LK_SHAPE(2, 3), LK_I32, (int32_t[]){1, 1, 2, 1, 2, 3});
+        lk_tape     *tape = lk_tape_begin();
+        lk_tensor   *loss = lk_nn_ctc(y, lk_read(x));
+        lk_tensor   *g = lk_grads_item(lk_tape_gradient(tape, lk_reduce_sum(loss), LK_VARIABLES(x)), 0);
+        assert_true(isinf(((const float *)lk_data(loss))[0]) && isfinite(((const float *)lk_data(loss))[1]));
+        for (int i = 0; i < 24; i++)
+            assert_true(isfinite(((const float *)lk_data(g))[i]));
+    }
+}
+
 typedef struct slope {
     lki_loss_id id;
     lk_tensor  *labels;
@@ -106,11 +176,13 @@ TEST(every_loss_has_a_gradient)
 {
     for (lki_loss_id id = 0; id < LKI_LOSS_COUNT; id++)
         LK_POOL {
-            lk_tensor *p = lk_cast(lk_random_uniform(LK_SHAPE(5, 4), .low = 0.1, .high = LK_NUMBER(0.9)), LK_F64);
-            lk_tensor *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(5), .call = 1), lk_scalar(4)), LK_I64);
-            slope      s = {id, id == LKI_LOSS_sparse_categorical_crossentropy
-                                    ? ids
-                                    : lk_one_hot(ids, 4, .on = LK_NUMBER(0.9), .off = 0.2, .dtype = LK_F64)};
+            const lk_shape shape = id == LKI_LOSS_ctc ? LK_SHAPE(5, 3, 4) : LK_SHAPE(5, 4);
+            lk_tensor     *p = lk_cast(lk_random_uniform(shape, .low = 0.1, .high = LK_NUMBER(0.9)), LK_F64);
+            lk_tensor     *ids = lk_cast(lk_mul(lk_random_uniform(LK_SHAPE(5), .call = 1), lk_scalar(4)), LK_I64);
+            if (id == LKI_LOSS_ctc) ids = lk_expand_dims(ids, 1);
+            slope s = {id, takes_classes(id) || id == LKI_LOSS_ctc
+                               ? ids
+                               : lk_one_hot(ids, 4, .on = LK_NUMBER(0.9), .off = 0.2, .dtype = LK_F64)};
             if (lk_check_gradient(values_of_loss, LK_TUPLE(p), &s, 0, 0, NULL) != LK_OK)
                 fail_msg("%s: %s", lki_losses[id].name, lk_error());
         }
@@ -132,7 +204,7 @@ static void check_name(const char *name, lki_loss_id id, const char *called)
     if (!l) fail_msg("%s", lk_error());
     assert_int_equal(l->id, id);
     assert_string_equal(lk_loss_name(l), called);
-    assert_int_equal(lki_loss_reduction(l), LK_REDUCTION_SUM_OVER_BATCH_SIZE);
+    assert_int_equal(lki_loss_reduction(l, false), LK_REDUCTION_SUM_OVER_BATCH_SIZE);
 }
 
 TEST(losses_by_name)
@@ -172,7 +244,7 @@ TEST(keras_files_know_them)
             for (int w = 1; w < f->word_count; w++) { /* every word means something */
                 *(int *)((char *)&args + f->offset) = w;
                 l = c->make(&args);
-                assert_true(lki_loss_reduction(l) == (strcmp(f->words[w], "mean") ? (lk_reduction)w : LK_REDUCTION_MEAN));
+                assert_true(lki_loss_reduction(l, true) == (strcmp(f->words[w], "mean") ? (lk_reduction)w : LK_REDUCTION_MEAN));
             }
             assert_string_equal(f->words[(int)f->standard], "sum_over_batch_size");
             assert_false(lk_failed());
@@ -456,7 +528,8 @@ TEST(regularisation_without_replicas_is_whole)
     }
 }
 
-TESTS(cmocka_unit_test(every_loss_is_its_function), cmocka_unit_test(options_reach_the_functions),
+TESTS(cmocka_unit_test(overlaps_over_several_axes), cmocka_unit_test(labels_that_do_not_fit_into_the_steps),
+      cmocka_unit_test(every_loss_is_its_function), cmocka_unit_test(options_reach_the_functions),
       cmocka_unit_test(values_of_keras), cmocka_unit_test(every_loss_has_a_gradient), cmocka_unit_test(losses_by_name),
       cmocka_unit_test(keras_files_know_them), cmocka_unit_test(own_losses), cmocka_unit_test(errors_say_whose_they_are),
       cmocka_unit_test(the_row_of_a_bad_label), cmocka_unit_test(ignored_rows_are_not_in_the_mean), cmocka_unit_test(reductions),

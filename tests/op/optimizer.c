@@ -170,6 +170,103 @@ TEST(while_traced)
     }
 }
 
+/* ---- wrappers, and who is spared ---- */
+
+TEST(spared_weight_decay)
+{
+    LK_POOL {
+        lk_variable  *a = pair("x/kernel", 1, 2), *b = pair("x/bias", 1, 2), *c = pair("y/kernel", 1, 2);
+        lk_tensor    *g = lk_tensor_of(LK_SHAPE(2), 0, 0);
+        lk_optimizer *o = lk_sgd(.learning_rate = 1, .weight_decay = 0.5);
+        assert_int_equal(lk_optimizer_exclude_from_weight_decay(o, LK_VARIABLES(c), "bi.s|gamma"), LK_OK);
+        assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(g, g, g), LK_VARIABLES(a, b, c)), LK_OK);
+        assert_true(item(a, 0) == 0.5 && item(b, 0) == 1 && item(c, 1) == 2);
+        assert_int_equal(lk_optimizer_exclude_from_weight_decay(o, LK_VARIABLES(a), NULL), LK_ESTATE);
+        lk_clear_error();
+        assert_int_equal(lk_optimizer_exclude_from_weight_decay(lk_sgd(), (lk_variables){0}, "("), LK_EINVAL);
+        assert_non_null(strstr(lk_error(), "\"(\" is not a regular expression"));
+        lk_clear_error();
+    }
+}
+
+/* A gradient that is not finite changes the scale and nothing else, the moving average included. */
+TEST(a_scale_that_is_too_large)
+{
+    LK_POOL {
+        lk_variable  *v = pair("v", 1, 2);
+        lk_optimizer *inner =
+                         lk_sgd(.learning_rate = 1, .use_ema = LK_ON, .gradient_accumulation_steps = 1, .loss_scale_factor = 3),
+                     *o = lk_loss_scale_optimizer(inner, 8, 2);
+        const double good[] = {1, 1, INFINITY, 1, NAN, 1}, scale[] = {8, 16, 8, 8, 4, 4};
+        double       value = 1;
+        assert_true(lk_optimizer_scale_loss(o, lk_scalar(2)) && lk_item(lk_optimizer_scale_loss(o, lk_scalar(2))) == 16);
+        for (int i = 0; i < 6; i++) {
+            const double by = lk_item(lk_optimizer_scale_loss(o, lk_scalar(1)));
+            lk_tensor   *g = lk_tensor_of(LK_SHAPE(2), good[i] * by, 0.25 * by);
+            assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(g), LK_VARIABLES(v)), LK_OK);
+            value -= isfinite(good[i]) ? 1 : 0;
+            assert_true(item(v, 0) == value);
+            assert_true(lk_item(lk_optimizer_scale_loss(o, lk_scalar(1))) == scale[i]);
+        }
+        assert_int_equal(lk_optimizer_iterations(o), 4);
+        const lk_variables state = lk_optimizer_variables(o);
+        assert_int_equal(state.count, 7);
+        assert_string_equal(lk_variable_name(state.item[2]), "loss_scale_optimizer/step_counter");
+        assert_string_equal(lk_variable_name(state.item[4]), "sgd/iteration");
+        assert_true(isfinite(item(state.item[6], 0)));
+        assert_int_equal(lk_optimizer_set_learning_rate(o, 0.5), LK_OK);
+        assert_true(lk_optimizer_learning_rate(inner) == 0.5 && lk_optimizer_learning_rate(o) == 0.5);
+        check_refused(lk_loss_scale_optimizer(o), "wraps optimisers itself");
+        check_refused(lk_loss_scale_optimizer(), "is missing");
+    }
+}
+
+TEST(several_optimisers)
+{
+    LK_POOL {
+        lk_variable  *a = pair("encoder/a", 1, 2), *b = pair("encoder/b", 1, 2), *c = pair("decoder/a", 1, 2);
+        lk_tensor    *g = lk_tensor_of(LK_SHAPE(2), 1, 1);
+        lk_optimizer *fast = lk_sgd(.learning_rate = 0.5, .name = "fast"), *slow = lk_sgd(.learning_rate = 0.25, .name = "slow"),
+                     *still = lk_sgd(.learning_rate = LK_NUMBER(0), .name = "still");
+        const char   *pattern[] = {"encoder/.*", "encoder/b"};
+        lk_optimizer *o = lk_multi_optimizer(still, 2, pattern, (lk_optimizer *[]){fast, slow});
+        assert_int_equal(lk_optimizer_apply_gradients(o, LK_TUPLE(g, g, g), LK_VARIABLES(a, b, c)), LK_OK);
+        assert_true(item(a, 0) == 0.5 && item(b, 0) == 0.75 && item(c, 0) == 1);
+        assert_int_equal(lk_optimizer_iterations(o), 1);
+        assert_true(isnan(lk_optimizer_learning_rate(o)));
+        lk_clear_error();
+        pattern[1] = "encod.*b";
+        o = lk_multi_optimizer(still, 2, pattern, (lk_optimizer *[]){lk_sgd(), lk_adam()});
+        assert_int_equal(lk_optimizer_build(o, LK_VARIABLES(b)), LK_EINVAL);
+        assert_non_null(strstr(lk_error(), "both match variable encoder/b"));
+        lk_clear_error();
+        check_refused(lk_multi_optimizer(NULL), "is missing");
+    }
+}
+
+/* More boundaries than the op has room for. */
+TEST(many_boundaries)
+{
+    LK_POOL {
+        double at[20], rates[21];
+        for (int i = 0; i <= 20; i++) {
+            if (i < 20) at[i] = 2 * i;
+            rates[i] = i + 1;
+        }
+        lk_schedule  *s = lk_piecewise_constant_decay(20, at, rates);
+        lk_variable  *v = pair("v", 0, 0);
+        lk_tensor    *g = lk_tensor_of(LK_SHAPE(2), 1, 1);
+        lk_optimizer *o = lk_sgd(.schedule = s);
+        double        sum = 0;
+        for (int i = 0; i < 50; i++) {
+            const double right = i > 38 ? 21 : (i + 1) / 2 + 1;
+            assert_true(lk_schedule_at(s, i) == right && lk_optimizer_learning_rate(o) == right);
+            lk_optimizer_apply_gradients(o, LK_TUPLE(g), LK_VARIABLES(v));
+            assert_true(item(v, 0) == (sum -= right));
+        }
+    }
+}
+
 static int attempt(void)
 {
     int good = 0;
@@ -190,4 +287,5 @@ TEST(without_memory) { assert_true(check_every_allocation(attempt) > 20); }
 
 TESTS(cmocka_unit_test(what_is_refused), cmocka_unit_test(gradients_that_are_missing), cmocka_unit_test(state),
       cmocka_unit_test(learning_rate), cmocka_unit_test(clipping), cmocka_unit_test(rows), cmocka_unit_test(while_traced),
-      cmocka_unit_test(without_memory))
+      cmocka_unit_test(spared_weight_decay), cmocka_unit_test(a_scale_that_is_too_large), cmocka_unit_test(several_optimisers),
+      cmocka_unit_test(many_boundaries), cmocka_unit_test(without_memory))

@@ -184,6 +184,22 @@ TEST(held_back)
     }
 }
 
+/* With an iteration below 0 every update leaves everything alone. */
+TEST(left_out)
+{
+    static memory before, after;
+    for (int i = 0; i < LKI_COUNT(PROBLEMS); i++) {
+        const problem *p = &PROBLEMS[i];
+        if (p->slot == LKI_K_clip_by_norm || p->slot == LKI_K_lamb_direction) continue;
+        for (int every = 1; every <= 3; every += 2) {
+            fill(&before, p, LK_F32, -1, every);
+            fill(&after, p, LK_F32, -1, every);
+            lki_kernels_here()->fn[p->slot][LK_F32](&after.args);
+            check_same(p, LK_F32, &before, &after, "left out");
+        }
+    }
+}
+
 static double rate(lki_schedule_form form, int count, const double *p, int64_t t)
 {
     lki_attr attr = {0};
@@ -223,4 +239,5 @@ TEST(powers)
     assert_float_equal(lki_power(0.999, 100000), exp(100000 * log(0.999)), 1e-55);
 }
 
-TESTS(cmocka_unit_test(same_bits), cmocka_unit_test(held_back), cmocka_unit_test(schedules), cmocka_unit_test(powers))
+TESTS(cmocka_unit_test(same_bits), cmocka_unit_test(held_back), cmocka_unit_test(left_out), cmocka_unit_test(schedules),
+      cmocka_unit_test(powers))

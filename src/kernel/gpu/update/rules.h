@@ -49,7 +49,7 @@ template <typename T> struct update_call {
     __device__ int64_t step() const
     {
         const int64_t steps = count();
-        return every == 1 ? steps + 1 : (steps + 1) % every ? 0 : steps / every + 1;
+        return steps < 0 ? 0 : every == 1 ? steps + 1 : (steps + 1) % every ? 0 : steps / every + 1;
     }
     __device__ T power(int which, int64_t n_times) const { return (T)lki_power((double)(T)p[which], n_times); }
 
@@ -349,7 +349,7 @@ template <typename T> struct ema_rule : rule<T, 1, 1, false> {
     {
         k[FREE] = c.count() < c.every ? 0 : (T)c.p[0]; /* the first value starts it */
         k[FREE + 1] = 1 - k[FREE];
-        return true;
+        return c.count() >= 0;
     }
     LKI_RULE_ELEMENT { s[0] = k[FREE] * s[0] + k[FREE + 1] * g; }
 };
@@ -357,7 +357,7 @@ template <typename T> struct ema_rule : rule<T, 1, 1, false> {
 template <typename T> struct overwrite_rule : rule<T, 1, 1, false> {
     typedef update_call<T> call;
     enum { READS = 0 };
-    LKI_RULE_BEGIN { return (c.count() / c.every + 1) % (int64_t)c.p[0] == 0; }
+    LKI_RULE_BEGIN { return c.count() >= 0 && (c.count() / c.every + 1) % (int64_t)c.p[0] == 0; }
     LKI_RULE_ELEMENT { s[0] = g; }
 };
 
@@ -366,7 +366,7 @@ template <typename T> struct accumulate_rule : rule<T, 1, 1, false> {
     LKI_RULE_BEGIN
     {
         k[FREE] = c.step() ? 1 : 0;
-        return true;
+        return c.count() >= 0;
     }
     LKI_RULE_ELEMENT { s[0] = k[FREE] != 0 ? 0 : s[0] + g; }
 };
