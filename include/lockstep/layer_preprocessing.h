@@ -10,8 +10,9 @@ LK_BEGIN
 
 typedef struct lk_rescaling_args {
     const char *kw_;
-    double      scale;  /* required */
-    double      offset; /* default 0 */
+    double      scale;            /* required, or scales */
+    double      offset;           /* default 0 */
+    lk_tensor  *scales, *offsets; /* instead: copied; they broadcast to a row, for example one number per channel */
     LKI_LAYER_COMMON;
 } lk_rescaling_args;
 #define lk_rescaling(...) lk_rescaling_kw(LKI_KW(lk_rescaling_args, __VA_ARGS__))
