@@ -338,7 +338,7 @@ static lk_status write_standard(lki_json_out *o, const lki_field *f)
     const lki_class *c = lki_class_named(lki_family_of(f->kind), f->standard_word);
     void            *args LKI_RELEASED = lki_zalloc(c->bytes);
     if (!args) return LK_ENOMEM;
-    lk_status status = lki_object_begin(o, c, args);
+    lk_status status = lki_object_begin(o, c, args, NULL);
     lki_json_close(o, '}');
     return status;
 }

@@ -457,9 +457,10 @@ TEST(what_there_is_nothing_for_is_refused)
             "option \"data_format\" is \"channels_first\"; only \"channels_last\" is supported");
     refused(L, CONV("\"padding\": \"full\""), LK_EUNSUPPORTED, "option \"padding\" is \"full\"; there are valid, same, causal");
     refused(L, DENSE("\"lora_rank\": 4"), LK_EUNSUPPORTED, "option \"lora_rank\", which is 4, is not known");
-    refused(L, DENSE("\"dtype\": \"float16\""), LK_EUNSUPPORTED, "option \"dtype\" is \"float16\"; only \"float32\" is supported");
-    refused(L, DENSE("\"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"mixed_float16\"}}"), LK_EUNSUPPORTED,
-            "option \"dtype\" is \"mixed_float16\"");
+    refused(L, DENSE("\"dtype\": \"float8\""), LK_EUNSUPPORTED,
+            "option \"dtype\" is \"float8\"; supported are float32, mixed_float16, mixed_bfloat16, float16, bfloat16, float64");
+    refused(L, DENSE("\"dtype\": {\"class_name\": \"QuantizedDTypePolicy\", \"config\": {\"mode\": \"int8\"}}"), LK_EUNSUPPORTED,
+            "option \"dtype\" is {");
     refused(L, DENSE("\"activation\": \"glue\""), LK_EUNSUPPORTED, "option \"activation\" is \"glue\"; did you mean glu");
     refused(L, DENSE("\"activation\": " OBJECT("layers", "LeakyReLU", "")), LK_EUNSUPPORTED, "option \"activation\" is {");
     refused(
@@ -520,6 +521,9 @@ static const struct {
     {DENSE("\"activation\": {\"module\": \"builtins\", \"class_name\": \"function\", \"config\": \"relu\"}"),
      "\"activation\": \"relu\""},
     {DENSE("\"dtype\": " POLICY_MAP("null", "")), "\"units\": 3"},
+    {DENSE("\"dtype\": \"mixed_bfloat16\""), "\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"mixed_bfloat16\"}"},
+    {DENSE("\"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"float64\"}}"), "{\"name\": \"float64\"}"},
+    {DENSE("\"dtype\": \"float32\""), "{\"name\": \"float32\"}"},
     {DENSE("\"dtype\": " POLICY_MAP("\"float32\"", "")), "\"units\": 3"},
 };
 
