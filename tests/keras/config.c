@@ -117,6 +117,14 @@ static const struct {
     {LKI_KIND_LAYER, "Attention", COMMON "\"use_scale\": true, \"score_mode\": \"concat\", \"dropout\": 0.25, \"seed\": 7"},
     {LKI_KIND_LAYER, "AdditiveAttention", COMMON "\"use_scale\": false, \"dropout\": 0.25, \"seed\": 7"},
     {LKI_KIND_LAYER, "Rescaling", COMMON "\"scale\": [0.5, 2.0], \"offset\": -1.0"},
+    {LKI_KIND_LAYER, "CategoryEncoding", COMMON "\"num_tokens\": 4, \"output_mode\": \"count\""},
+    {LKI_KIND_LAYER, "Discretization",
+     "\"name\": \"mine\", \"bin_boundaries\": [0.5, 1.0], \"num_bins\": 3, \"epsilon\": 0.25, "
+     "\"output_mode\": \"one_hot\", \"sparse\": false"},
+    {LKI_KIND_LAYER, "IntegerLookup",
+     COMMON
+     "\"vocabulary\": [5, 7], \"idf_weights\": [0.5, 1.0], \"output_mode\": \"tf_idf\", \"max_tokens\": 6, \"num_oov_indices\": "
+     "2, \"mask_token\": 0, \"oov_token\": -2, \"pad_to_max_tokens\": true, \"invert\": false"},
     {LKI_KIND_LAYER, "RandomFlip", COMMON "\"mode\": \"vertical\", \"seed\": 7"},
     {LKI_KIND_LAYER, "RandomRotation",
      COMMON
