@@ -43,6 +43,20 @@ static inline lk_model *attention(void)
     return lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dot_layer(LK_AXES(1), .normalize = LK_ON), pooled, most)));
 }
 
+static inline lk_model *cells(void)
+{
+    lk_layer *stack = lk_stacked_rnn_cells(LK_LAYERS(lk_lstm_cell(2), lk_gru_cell(3)));
+    return lk_sequential(lk_masking(.input_shape = LK_SHAPE(4, 3)), lk_rnn_layer(stack, .return_sequences = true),
+                         lk_rnn_layer(lk_simple_rnn_cell(2)), lk_dense(1));
+}
+
+static inline lk_model *more_attention(void)
+{
+    lk_node *x = lk_input(LK_SHAPE(3, 4)), *a = lk_apply(lk_attention_layer(.use_scale = true), x, x);
+    lk_node *b = lk_apply(lk_additive_attention(), a, x), *c = lk_apply(lk_group_query_attention(2, 4, 2, .use_gate = true), b, x);
+    return lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_global_average_pooling1d(), c)));
+}
+
 static inline lk_model *merges(void)
 {
     lk_tensor *mean = lk_fill(LK_SHAPE(3), LK_F32, 0.5), *variance = lk_fill(LK_SHAPE(3), LK_F32, 2);
@@ -71,7 +85,8 @@ static inline lk_model *plain_layers(void)
 }
 
 typedef lk_model            *every_layer_fn(void);
-static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures, other_pictures, sequences, attention, merges, plain_layers};
+static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures,       other_pictures, sequences,   attention,
+                                              cells,        more_attention, merges,         plain_layers};
 enum { EVERY_LAYER_MODELS = sizeof EVERY_LAYER / sizeof *EVERY_LAYER };
 
 #endif

@@ -75,10 +75,10 @@ typedef struct lk_stacked_rnn_cells_args {
 #define lk_stacked_rnn_cells(...) lk_stacked_rnn_cells_kw(LKI_KW(lk_stacked_rnn_cells_args, __VA_ARGS__))
 LK_API lk_layer *lk_stacked_rnn_cells_kw(lk_stacked_rnn_cells_args args);
 
-/* A cell, or stacked ones, step by step. Inputs and results as those of lk_lstm(); the states of stacked cells follow each other. */
+/* A cell, or stacked ones, step by step. Inputs and results are as those of lk_lstm(); stacked cells have the states of all. */
 typedef struct lk_rnn_layer_args {
     const char     *kw_;
-    lk_layer       *cell; /* required */
+    lk_layer       *cell;                                                               /* required */
     lk_switch       return_sequences, return_state, go_backwards, zero_output_for_mask; /* default LK_OFF */
     lk_regularizer *activity_regularizer;
     LKI_LAYER_COMMON;

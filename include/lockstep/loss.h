@@ -56,7 +56,7 @@ typedef struct lk_loss_call_args {
     lk_loss    *loss;                 /* required */
     lk_tensor  *labels, *predictions; /* required; [n] and [n, 1] are the same rows */
     lk_tensor  *sample_weight;        /* default none; missing trailing axes are added */
-    lk_tensor  *mask;                 /* default that of the predictions: bool; values where it is false count as 0, and not for a mean */
+    lk_tensor  *mask;                 /* bool, default that of the predictions: where it is false values count as 0, not in means */
 } lk_loss_call_args;
 #define lk_loss_call(...) lk_loss_call_kw(LKI_KW(lk_loss_call_args, __VA_ARGS__))
 LK_API lk_tensor *lk_loss_call_kw(lk_loss_call_args args);

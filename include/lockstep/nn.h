@@ -154,22 +154,23 @@ LK_API lk_tensor *lk_nn_attention(lk_tensor *query, lk_tensor *key, lk_tensor *v
 
 typedef struct lk_attention_args {
     const char *kw_;
-    lk_tensor  *query, *value;                            /* required: [n, steps, width] */
-    lk_tensor  *key;                                      /* default: value */
-    lk_tensor  *query_kernel, *key_kernel, *value_kernel; /* required: [width, heads, key_dim]; value: [width, heads, value_dim]. Key
-                                                           * and value may have fewer heads, each for several of the query */
-    lk_tensor  *output_kernel;                            /* required: [heads, value_dim, out] */
-    lk_tensor  *query_bias, *key_bias, *value_bias;       /* default none: [heads, key_dim]; value: [heads, value_dim] */
-    lk_tensor  *gate_kernel, *gate_bias;                  /* default none: [width, heads, value_dim]: its sigmoid multiplies */
-    lk_tensor  *output_bias;                              /* default none: [out] */
-    lk_tensor  *mask;                                     /* default none: [n, query, value] bool, true = attend */
+    lk_tensor  *query, *value; /* required: [n, steps, width] */
+    lk_tensor  *key;           /* default: value */
+    /* required: [width, heads, key_dim]; value: [width, heads, value_dim]. Key and value may have fewer heads, each for several
+     * of the query's. */
+    lk_tensor  *query_kernel, *key_kernel, *value_kernel;
+    lk_tensor  *output_kernel;                      /* required: [heads, value_dim, out] */
+    lk_tensor  *query_bias, *key_bias, *value_bias; /* default none: [heads, key_dim]; value: [heads, value_dim] */
+    lk_tensor  *gate_kernel, *gate_bias;            /* default none: [width, heads, value_dim]: its sigmoid multiplies */
+    lk_tensor  *output_bias;                        /* default none: [out] */
+    lk_tensor  *mask;                               /* default none: [n, query, value] bool, true = attend */
     lk_switch   use_causal_mask; /* default LK_OFF; LK_ON: a step attends to itself and earlier steps, where the mask allows it */
     int64_t     sliding_window;  /* default 0, none: a step attends to steps less than this far away */
     lk_switch   zero_masked;     /* default LK_OFF: a step that may attend to none attends to all alike; LK_ON: to none */
     lk_switch   return_attention_scores; /* default LK_OFF; LK_ON: a nest of the result and the weights, [n, heads, query, value] */
-    double      dropout;         /* of attention weights: default 0 */
-    const char *stream;          /* of what is dropped, as lk_random_uniform */
-    lk_tensor  *iteration;       /* likewise */
+    double      dropout;                 /* of attention weights: default 0 */
+    const char *stream;                  /* of what is dropped, as lk_random_uniform */
+    lk_tensor  *iteration;               /* likewise */
 } lk_attention_args;
 #define lk_nn_multi_head_attention(...) lk_nn_multi_head_attention_kw(LKI_KW(lk_attention_args, __VA_ARGS__))
 LK_API lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args args);

@@ -115,8 +115,7 @@ void lki_args_drop(const lki_class *c, void *args)
         else if (c->field[i].type == LKI_FIELD_OBJECTS) {
             drop_objects((lki_objects *)p);
             continue;
-        }
-        else continue;
+        } else continue;
         *p = NULL;
     }
 }

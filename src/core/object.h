@@ -76,7 +76,7 @@ void  lki_pool_set(void *pool);
 void lki_step_leave_elsewhere(const lki_block *block);
 void lki_step_close_left(void);
 
-void  lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one */
+void lki_pool_close_inside(void *pool); /* those this thread opened since `pool` was its current one */
 
 /* Drop all objects of the library's pool, in reverse order of creation. False: a pool or a step is open on this thread. */
 bool lki_library_close(void);

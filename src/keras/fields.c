@@ -524,8 +524,8 @@ WRITE(FIXED)
 static const struct {
     lk_status (*read)(const lki_reading *r, const lki_field *f, const lki_json *v, void *to);
     lk_status (*write)(lki_json_out *o, const lki_field *f, const void *from);
-} CODECS[] = {CODEC(INT),   CODEC(COUNT), CODEC(INTEGER), CODEC(REAL), CODEC(NUMBER), CODEC(SWITCH), CODEC(AXIS), CODEC(AXES),
-              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME),    CODEC(WORD), CODEC(OBJECT), CODEC(OBJECTS), CODEC(ARRAY),  CODEC(FIXED)};
+} CODECS[] = {CODEC(INT),   CODEC(COUNT), CODEC(INTEGER), CODEC(REAL), CODEC(NUMBER), CODEC(SWITCH),  CODEC(AXIS),  CODEC(AXES),
+              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME),    CODEC(WORD), CODEC(OBJECT), CODEC(OBJECTS), CODEC(ARRAY), CODEC(FIXED)};
 
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args)
 {

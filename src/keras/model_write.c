@@ -314,7 +314,4 @@ lk_status lki_model_write(const char *file, lki_json_out *o, lk_model *m)
     return o->failed ? LK_ENOMEM : LK_OK;
 }
 
-lk_status lki_model_write_inside(lki_json_out *o, lk_model *m)
-{
-    return write_model(&(lki_reading){.file = m->name}, o, m, false);
-}
+lk_status lki_model_write_inside(lki_json_out *o, lk_model *m) { return write_model(&(lki_reading){.file = m->name}, o, m, false); }

@@ -67,5 +67,4 @@ lk_status lki_weights_built(const char *name, const lk_model *m); /* LK_ESTATE: 
 typedef lk_status lki_weight_fn(void *arg, const char *path, lk_variable *v);
 lk_status         lki_weights_each(lk_model *m, lki_weight_fn *fn, void *arg);
 
-
 #endif

@@ -15,9 +15,9 @@
 enum { QUERY, VALUE, KEY };
 
 typedef struct attention {
-    lk_layer          layer;
+    lk_layer                layer;
     lk_attention_layer_args set;
-    int               scale, weight; /* indices of weights; -1: none */
+    int                     scale, weight; /* indices of weights; -1: none */
 } attention;
 
 static const lk_attention_layer_args *args_of(const lk_layer *l) { return &((const attention *)l)->set; }
@@ -44,8 +44,8 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     if (differ(in[QUERY].dim[1], key->dim[1]))
         return lki_layer_refuse(l, in, "the key is %lld wide; it should be as wide as the query", (long long)key->dim[1]);
     if (differ(in[VALUE].dim[0], key->dim[0]))
-        return lki_layer_refuse(l, key, "the key has %lld steps and the value %lld; there should be as many", (long long)key->dim[0],
-                                (long long)in[VALUE].dim[0]);
+        return lki_layer_refuse(l, key, "the key has %lld steps and the value %lld; there should be as many",
+                                (long long)key->dim[0], (long long)in[VALUE].dim[0]);
     out[0] = (lk_shape){.rank = 2, .dim = {in[QUERY].dim[0], in[VALUE].dim[1]}};
     if (outputs(l) > 1) out[1] = (lk_shape){.rank = 2, .dim = {in[QUERY].dim[0], key->dim[0]}};
     return LK_OK;
@@ -90,14 +90,14 @@ static lk_tensor *mask_of(const lk_layer *l, const lk_tensor *scores, lk_tensor 
     if (args_of(l)->use_causal_mask != LK_ON || lki_bad(scores)) return mask;
     const int64_t query = scores->shape.dim[1], value = scores->shape.dim[2];
     lk_tensor    *before = lk_greater_equal(lk_reshape(lk_range(query, LK_I32), LK_SHAPE(1, query, 1)),
-                                         lk_reshape(lk_range(value, LK_I32), LK_SHAPE(1, 1, value)));
+                                            lk_reshape(lk_range(value, LK_I32), LK_SHAPE(1, 1, value)));
     return mask ? lk_logical_and(mask, before) : before;
 }
 
 static lk_tensor *call(lk_layer *l, lk_tensor *query, const lki_pass *pass)
 {
     const lk_attention_layer_args *a = args_of(l);
-    lk_tensor *value = pass->in.item[VALUE], *key = pass->in.count > KEY ? pass->in.item[KEY] : value;
+    lk_tensor                     *value = pass->in.item[VALUE], *key = pass->in.count > KEY ? pass->in.item[KEY] : value;
     if (lki_bad(query) || lki_bad(value) || lki_bad(key)) return &lki_poison;
     lk_tensor *scores = scores_of(l, query, key), *mask = mask_of(l, scores, value->mask);
     if (lki_bad(scores) || (mask && lki_bad(mask))) return &lki_poison;
@@ -127,25 +127,26 @@ static void *make_additive(const void *args) { return lk_additive_attention_kw(*
     LKI_FIELD(REAL, lk_attention_layer_args, dropout), LKI_FIELD(NUMBER, lk_attention_layer_args, seed, .none = true),             \
         LKI_FIELD(SWITCH, lk_attention_layer_args, use_causal_mask, .in_call = true),                                              \
         LKI_FIELD(SWITCH, lk_attention_layer_args, return_attention_scores, .in_call = true)
-static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_attention_layer_args), LKI_FIELD(SWITCH, lk_attention_layer_args, use_scale),
-                                   LKI_FIELD(WORD, lk_attention_layer_args, score_mode, .words = MODES, .word_count = LKI_COUNT(MODES)),
-                                   COMMON};
+static const lki_field FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_attention_layer_args), LKI_FIELD(SWITCH, lk_attention_layer_args, use_scale),
+    LKI_FIELD(WORD, lk_attention_layer_args, score_mode, .words = MODES, .word_count = LKI_COUNT(MODES)), COMMON};
 static const lki_field ADDITIVE_FIELDS[] = {LKI_LAYER_FIELDS(lk_attention_layer_args),
                                             LKI_FIELD(SWITCH, lk_attention_layer_args, use_scale, .standard = 1), COMMON};
 
 #define KIND(title, class_, fields, make_)                                                                                         \
-    const lki_layer_kind lki_##title##_kind = {.name = #title,                                                                     \
-                                               .class = {class_, "keras.layers", LKI_ARGS(lk_attention_layer_args, fields), make_}, \
-                                               .bytes = sizeof(attention),                                                         \
-                                               .set = offsetof(attention, set),                                                    \
-                                               .fewest = 2,                                                                        \
-                                               .most = 3,                                                                          \
-                                               .draws = true,                                                                      \
-                                               .output = output,                                                                   \
-                                               .outputs = outputs,                                                                 \
-                                               .mask = mask,                                                                       \
-                                               .build = build,                                                                     \
-                                               .call = call}
+    const lki_layer_kind lki_##title##_kind = {                                                                                    \
+        .name = #title,                                                                                                            \
+        .class = {class_, "keras.layers", LKI_ARGS(lk_attention_layer_args, fields), make_},                                       \
+        .bytes = sizeof(attention),                                                                                                \
+        .set = offsetof(attention, set),                                                                                           \
+        .fewest = 2,                                                                                                               \
+        .most = 3,                                                                                                                 \
+        .draws = true,                                                                                                             \
+        .output = output,                                                                                                          \
+        .outputs = outputs,                                                                                                        \
+        .mask = mask,                                                                                                              \
+        .build = build,                                                                                                            \
+        .call = call}
 KIND(attention, "Attention", FIELDS, make);
 KIND(additive_attention, "AdditiveAttention", ADDITIVE_FIELDS, make_additive);
 

@@ -1,5 +1,5 @@
-/* Bidirectional: a recurrent layer and a second one like it, which runs over the steps in reverse order; the two outputs are merged,
- * or returned both. As in Keras, outputs of masked steps are 0 if all steps are returned. */
+/* Bidirectional: a recurrent layer and a second one like it, which runs over the steps in reverse order. The two outputs are
+ * merged, or both returned. As in Keras, outputs of masked steps are 0 if all steps are returned. */
 #include "core/memory.h"
 #include "core/names.h"
 #include "layer/recurrent.h"
@@ -55,7 +55,8 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     }
     int used = 0;
     out[used++] = y[FORWARD][0];
-    if (mode == LK_MERGE_CONCAT) out[0].dim[out[0].rank - 1] = lki_size_add(out[0].dim[out[0].rank - 1], y[BACKWARD][0].dim[out[0].rank - 1]);
+    if (mode == LK_MERGE_CONCAT)
+        out[0].dim[out[0].rank - 1] = lki_size_add(out[0].dim[out[0].rank - 1], y[BACKWARD][0].dim[out[0].rank - 1]);
     if (mode == LK_MERGE_NONE) out[used++] = y[BACKWARD][0];
     for (int k = FORWARD; k <= BACKWARD; k++)
         for (int i = 1; i <= states(l); i++)
@@ -79,8 +80,7 @@ static lk_tensor *side_by_side(lk_tensor *a, lk_tensor *b) { return lk_concat(LK
 static lk_tensor *mean(lk_tensor *a, lk_tensor *b) { return lk_mul(lk_add(a, b), lk_scalar(0.5)); }
 
 static const char *const WORDS[] = {
-    [LK_MERGE_CONCAT] = "concat", [LK_MERGE_SUM] = "sum", [LK_MERGE_MUL] = "mul", [LK_MERGE_AVE] = "ave",
-                                    [LK_MERGE_NONE] = "null"};
+    [LK_MERGE_CONCAT] = "concat", [LK_MERGE_SUM] = "sum", [LK_MERGE_MUL] = "mul", [LK_MERGE_AVE] = "ave", [LK_MERGE_NONE] = "null"};
 static lk_tensor *(*const MERGE[])(lk_tensor *, lk_tensor *) = {
     [LK_MERGE_CONCAT] = side_by_side, [LK_MERGE_SUM] = lk_add, [LK_MERGE_MUL] = lk_mul, [LK_MERGE_AVE] = mean};
 
@@ -160,11 +160,11 @@ static bool match(const lk_layer *forward, const lk_layer *backward, lk_merge_mo
 {
     const lk_recurrent_args *a = lki_recurrent_args(forward), *b = lki_recurrent_args(backward);
 
-    const char *what = (a->go_backwards == LK_ON) == (b->go_backwards == LK_ON)           ? "run the same way"
-                       : (a->return_sequences == LK_ON) != (b->return_sequences == LK_ON) ? "differ in return_sequences"
-                       : (a->return_state == LK_ON) != (b->return_state == LK_ON)         ? "differ in return_state"
+    const char *what = (a->go_backwards == LK_ON) == (b->go_backwards == LK_ON)                   ? "run the same way"
+                       : (a->return_sequences == LK_ON) != (b->return_sequences == LK_ON)         ? "differ in return_sequences"
+                       : (a->return_state == LK_ON) != (b->return_state == LK_ON)                 ? "differ in return_state"
                        : mode != LK_MERGE_CONCAT && mode != LK_MERGE_NONE && a->units != b->units ? "differ in units"
-                                                                                          : NULL;
+                                                                                                  : NULL;
     if (what) lki_fail(LK_EINVAL, "lk_bidirectional: the layer and backward_layer %s", what);
     return !what;
 }

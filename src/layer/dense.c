@@ -46,9 +46,12 @@ static const lki_field FIELDS[] = {
     LKI_FIXED("quantization_config", "null"),
 };
 
-const lki_layer_kind lki_dense_kind = {
-    .name = "dense", LKI_LAYER_OF(dense, lk_dense_args, "Dense", FIELDS), .mask = lki_mask_passes,
-    .output = output, .build = build, .call = call};
+const lki_layer_kind lki_dense_kind = {.name = "dense",
+                                       LKI_LAYER_OF(dense, lk_dense_args, "Dense", FIELDS),
+                                       .mask = lki_mask_passes,
+                                       .output = output,
+                                       .build = build,
+                                       .call = call};
 
 lk_layer *lk_dense_kw(lk_dense_args a)
 {

@@ -72,7 +72,7 @@ static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_global_pooling_args), LKI
         .set = offsetof(global_pooling, set),                                                                                      \
         .output = output,                                                                                                          \
         .call = call,                                                                                                              \
-        __VA_ARGS__};                                                                                                             \
+        __VA_ARGS__};                                                                                                              \
     lk_layer *lk_##title##_kw(lk_global_pooling_args a) { return lki_layer_new("lk_" #title, &lki_##title##_kind, &a); }
 KIND(global_max_pooling1d, "GlobalMaxPooling1D", .draws = false)
 KIND(global_max_pooling2d, "GlobalMaxPooling2D", .draws = false)

@@ -28,10 +28,7 @@ static lk_status note_update(lki_tracer *t, const lki_infer *f)
     return lki_fail(LK_ESTATE, "%s: a variable changes while shapes are inferred", lki_op_line(f->op)->name);
 }
 
-static lk_tensor *note_read(lki_tracer *t, lk_variable *v)
-{
-    return lki_tensor_traced(v->dtype, &v->shape, &(lki_rows){0}, t, 0);
-}
+static lk_tensor *note_read(lki_tracer *t, lk_variable *v) { return lki_tensor_traced(v->dtype, &v->shape, &(lki_rows){0}, t, 0); }
 
 static bool same(lki_tracer *t, lk_tensor *a, lk_tensor *b)
 {
@@ -99,6 +96,7 @@ lk_status lki_layer_infer(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     LKI_SCOPE_ERRORS;
     lk_status status = LK_OK;
-    LK_STEP status = infer(l, in, out);
+    LK_STEP
+        status = infer(l, in, out);
     return status;
 }

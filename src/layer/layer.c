@@ -155,7 +155,8 @@ static lk_status place_inner(lk_layer *l)
 {
     for (int i = 0; i < l->inner_count; i++) {
         const int before = alike_before(l, i);
-        char *name LKI_RELEASED = before ? lki_text_new("%s_%d", l->inner[i]->kind->name, before) : lki_strdup(lki_layer_title(l->inner[i]));
+        char     *name LKI_RELEASED =
+            before ? lki_text_new("%s_%d", l->inner[i]->kind->name, before) : lki_strdup(lki_layer_title(l->inner[i]));
         char *path LKI_RELEASED = name ? joined(l->path, name) : NULL;
         if (!path) return LK_ENOMEM;
         LKI_TRY(lki_layer_place(l->inner[i], name, path));

@@ -71,7 +71,7 @@ typedef struct lki_layer_kind {
 
     /* Where it keeps those of inner layer i, relative to this one: "forward_layer"; the rest of the path is the inner one's. */
     const char *const *inner_place;
-    const char *inner_list; /* or: inner layers are those of a list of this name, "cells" */
+    const char        *inner_list; /* or: inner layers are those of a list of this name, "cells" */
 } lki_layer_kind;
 
 #define LKI_LAYER_OF(T, A, CLASS, FIELDS_)                                                                                         \
@@ -213,7 +213,7 @@ lk_tensor *lki_mask_of_any(const lk_layer *l, lk_tuple in, lk_tensor *y, int i);
 /* The mask of x, or of argument `given` if the call has that; as bool. NULL: there is none. */
 lk_tensor *lki_mask_given(const lki_pass *pass, int given);
 
-/* A mask with axes of size 1 behind, so that it has `rank` axes. */
+/* A mask with more axes of size 1 after its own, so that it has `rank` axes. */
 lk_tensor *lki_mask_spread(lk_tensor *mask, int rank);
 
 /* The rows of these tensors, which have a leading axis or are left out, as the list of shapes that is passed to layers; `row` has

@@ -51,9 +51,9 @@ static const char *const INPUTS[] = {[QUERY] = "query", [KEY] = "key", [GATE] = 
 /* Without a key the value is used. */
 static const lk_shape *input_of(const lk_shape *in, int projection)
 {
-    return projection == QUERY || projection == GATE     ? &in[IN_QUERY]
+    return projection == QUERY || projection == GATE   ? &in[IN_QUERY]
            : projection == KEY && in[IN_KEY].rank >= 0 ? &in[IN_KEY]
-                                                         : &in[IN_VALUE];
+                                                       : &in[IN_VALUE];
 }
 
 /* Which axes of a batch, 1 to rank - 1, are attended along. */
@@ -75,8 +75,9 @@ static lk_status input_fits(const lk_layer *l, const lk_shape *query, const lk_s
 {
     const int at = kernel_at(l, i);
     if (row->rank < 2 || row->rank != query->rank || row->rank + 2 > LK_MAX_RANK)
-        return lki_layer_refuse(l, row, query->rank == 2 || i == QUERY ? "the %s should be [steps, width]"
-                                                                       : "the %s should have as many axes as the query",
+        return lki_layer_refuse(l, row,
+                                query->rank == 2 || i == QUERY ? "the %s should be [steps, width]"
+                                                               : "the %s should have as many axes as the query",
                                 INPUTS[i]);
     const int64_t width = row->dim[row->rank - 1], made_for = l->count ? l->weight[at].variable->shape.dim[0] : width;
     if (width < 0) return lki_layer_refuse(l, row, "the width of the %s needs a fixed size", INPUTS[i]);
@@ -163,8 +164,8 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     const lk_multi_head_attention_layer_args *a = args_of(l);
     const lki_axes                            last = out_axes(l, &in[IN_QUERY]);
-    lk_shape                                  kernel = {.rank = 2 + last.count, .dim = {a->num_heads, a->value_dim}}, bias = {.rank = last.count};
-    int64_t                                   out = 1;
+    lk_shape kernel = {.rank = 2 + last.count, .dim = {a->num_heads, a->value_dim}}, bias = {.rank = last.count};
+    int64_t  out = 1;
     for (int i = QUERY; i <= VALUE; i++) {
         const lk_shape *row = input_of(in, i);
         const int64_t   width = row->dim[row->rank - 1], d = i == VALUE || i == GATE ? a->value_dim : a->key_dim;
@@ -242,9 +243,10 @@ static lk_tensor *attend(const lk_layer *l, lk_tensor *const x[], const weights 
 {
     const lk_multi_head_attention_layer_args *a = args_of(l);
     const lk_shape                           *o = &w->kernel[OUTPUT]->shape;
-    const int64_t out = lki_shape_size_from(o, 2);
+    const int64_t                             out = lki_shape_size_from(o, 2);
     return lk_nn_multi_head_attention(
-        x[QUERY], x[VALUE], x[KEY], .query_kernel = w->kernel[QUERY], .key_kernel = w->kernel[KEY], .value_kernel = w->kernel[VALUE],
+        x[QUERY], x[VALUE], x[KEY], .query_kernel = w->kernel[QUERY], .key_kernel = w->kernel[KEY],
+        .value_kernel = w->kernel[VALUE],
         .output_kernel = o->rank == 3 ? w->kernel[OUTPUT] : lk_reshape(w->kernel[OUTPUT], LK_SHAPE(o->dim[0], o->dim[1], out)),
         .query_bias = w->bias[QUERY], .key_bias = w->bias[KEY], .value_bias = w->bias[VALUE],
         .output_bias = w->bias[OUTPUT] && o->rank != 3 ? lk_reshape(w->bias[OUTPUT], LK_SHAPE(out)) : w->bias[OUTPUT],
@@ -374,7 +376,10 @@ static lk_layer *layer_of(const char *call, const lki_layer_kind *kind, argument
     return l;
 }
 
-static void *make(const void *args) { return layer_of("lk_multi_head_attention", &lki_multi_head_attention_kind, *(const arguments *)args); }
+static void *make(const void *args)
+{
+    return layer_of("lk_multi_head_attention", &lki_multi_head_attention_kind, *(const arguments *)args);
+}
 static void *make_groups(const void *args)
 {
     return layer_of("lk_group_query_attention", &lki_group_query_attention_kind, *(const arguments *)args);

@@ -47,7 +47,8 @@ static lk_status state_fits(const recurrent *r, const lk_shape *in)
             return lki_layer_refuse(&r->layer, in, "its initial state %s should be [%lld]", lki_shape_text(s, text),
                                     (long long)r->set.units);
     if (!given || given == states(r)) return LK_OK;
-    return lki_layer_refuse(&r->layer, in, "an initial state of %d tensors; it should be %s", given, states(r) == 2 ? "h and c" : "h");
+    return lki_layer_refuse(&r->layer, in, "an initial state of %d tensors; it should be %s", given,
+                            states(r) == 2 ? "h and c" : "h");
 }
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
@@ -174,10 +175,7 @@ static lk_tensor *call_cell(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     return lki_cell_run(l, &(lki_sequences){.x = lk_expand_dims(x, 1), .state = state}, pass);
 }
 
-int lki_cell_states(const lk_layer *cell)
-{
-    return cell->kind->call == call_cell ? states((const recurrent *)cell) : 0;
-}
+int lki_cell_states(const lk_layer *cell) { return cell->kind->call == call_cell ? states((const recurrent *)cell) : 0; }
 
 int64_t lki_cell_units(const lk_layer *cell) { return ((const recurrent *)cell)->set.units; }
 
@@ -207,8 +205,7 @@ lk_tensor *lki_cell_run(const lk_layer *cell, const lki_sequences *s, const lki_
     LKI_LAYER_FIELDS(lk_recurrent_args), LKI_FIELD(SWITCH, lk_recurrent_args, return_sequences),                                   \
         LKI_FIELD(SWITCH, lk_recurrent_args, return_state), LKI_FIELD(SWITCH, lk_recurrent_args, go_backwards),                    \
         LKI_FIXED("stateful", "false"), ANY_WAY("unroll"), LKI_FIELD(SWITCH, lk_recurrent_args, zero_output_for_mask),             \
-        LKI_FIELD(INT, lk_recurrent_args, units, .required = true),                                                                \
-        LKI_ACTIVATION_FIELD(lk_recurrent_args, activation, LK_TANH)
+        LKI_FIELD(INT, lk_recurrent_args, units, .required = true), LKI_ACTIVATION_FIELD(lk_recurrent_args, activation, LK_TANH)
 #define GATES LKI_ACTIVATION_FIELD(lk_recurrent_args, recurrent_activation, LK_SIGMOID)
 #define BEHIND                                                                                                                     \
     LKI_FIELD(SWITCH, lk_recurrent_args, use_bias, .standard = 1),                                                                 \
@@ -217,10 +214,10 @@ lk_tensor *lki_cell_run(const lk_layer *cell, const lki_sequences *s, const lki_
         LKI_INITIALIZER_FIELD(lk_recurrent_args, bias_initializer, "Zeros"),                                                       \
         LKI_REGULARIZER_FIELD(lk_recurrent_args, kernel_regularizer),                                                              \
         LKI_REGULARIZER_FIELD(lk_recurrent_args, recurrent_regularizer),                                                           \
-        LKI_REGULARIZER_FIELD(lk_recurrent_args, bias_regularizer),                                                                \
-        LKI_CONSTRAINT_FIELD(lk_recurrent_args, kernel_constraint), LKI_CONSTRAINT_FIELD(lk_recurrent_args, recurrent_constraint), \
-        LKI_CONSTRAINT_FIELD(lk_recurrent_args, bias_constraint), LKI_FIELD(REAL, lk_recurrent_args, dropout),                     \
-        LKI_FIELD(REAL, lk_recurrent_args, recurrent_dropout), LKI_FIELD(NUMBER, lk_recurrent_args, seed, .none = true)
+        LKI_REGULARIZER_FIELD(lk_recurrent_args, bias_regularizer), LKI_CONSTRAINT_FIELD(lk_recurrent_args, kernel_constraint),    \
+        LKI_CONSTRAINT_FIELD(lk_recurrent_args, recurrent_constraint), LKI_CONSTRAINT_FIELD(lk_recurrent_args, bias_constraint),   \
+        LKI_FIELD(REAL, lk_recurrent_args, dropout), LKI_FIELD(REAL, lk_recurrent_args, recurrent_dropout),                        \
+        LKI_FIELD(NUMBER, lk_recurrent_args, seed, .none = true)
 #define LAST LKI_REGULARIZER_FIELD(lk_recurrent_args, activity_regularizer)
 #define FORGET LKI_FIELD(SWITCH, lk_recurrent_args, unit_forget_bias, .standard = 1)
 #define RESET LKI_FIELD(SWITCH, lk_recurrent_args, reset_after, .standard = 1)
@@ -270,7 +267,8 @@ static const form LSTM = {"lk_lstm", &lki_lstm_kind, 4, false, lk_lstm_kw, lk_nn
                   SIMPLE = {"lk_simple_rnn", &lki_simple_rnn_kind, 1, false, lk_simple_rnn_kw, lk_nn_simple_rnn_kw},
                   LSTM_CELL = {"lk_lstm_cell", &lki_lstm_cell_kind, 4, true, lk_lstm_cell_kw, lk_nn_lstm_kw},
                   GRU_CELL = {"lk_gru_cell", &lki_gru_cell_kind, 3, true, lk_gru_cell_kw, lk_nn_gru_kw},
-                  SIMPLE_CELL = {"lk_simple_rnn_cell", &lki_simple_rnn_cell_kind, 1, true, lk_simple_rnn_cell_kw, lk_nn_simple_rnn_kw};
+                  SIMPLE_CELL = {"lk_simple_rnn_cell",  &lki_simple_rnn_cell_kind, 1, true,
+                                 lk_simple_rnn_cell_kw, lk_nn_simple_rnn_kw};
 
 static bool is_rate(const form *f, const char *name, double rate)
 {

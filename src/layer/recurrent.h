@@ -15,10 +15,10 @@ lk_layer *lki_recurrent_reversed(const lk_layer *l, const char *name);
 /* Sequences for a cell: [n, steps, features], what of them counts (NULL: all), and the state before (NULL: zeros). */
 typedef struct lki_sequences {
     lk_tensor *x, *mask, *const *state;
-    lk_switch  go_backwards, return_sequences, zero_output_for_mask;
+    lk_switch go_backwards, return_sequences, zero_output_for_mask;
 } lki_sequences;
 
-/* How many tensors the state of a cell has, [units] each; 0: it is no cell. */
+/* How many tensors the state of a cell has, [units] each; 0: it is not a cell. */
 int     lki_cell_states(const lk_layer *cell);
 int64_t lki_cell_units(const lk_layer *cell);
 

@@ -1,7 +1,7 @@
 /* RNN over a cell, and StackedRNNCells, the cells of an RNN one over the other.
  *
- * Stacked cells run one after the other over all steps: a step of one depends on the same and earlier steps of the one below only, so
- * this is the same as all of them step by step. */
+ * Stacked cells run one after the other over all steps: a step of one depends on the same and earlier steps of the one below
+ * only, so this is the same as all of them step by step. */
 #include "core/memory.h"
 #include "layer/recurrent.h"
 #include <lockstep/strategy.h>
@@ -96,8 +96,9 @@ static lk_tensor *call_stacked(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 
 static void *make_stacked(const void *args) { return lk_stacked_rnn_cells_kw(*(const lk_stacked_rnn_cells_args *)args); }
 
-static const lki_field STACKED_FIELDS[] = {LKI_LAYER_FIELDS(lk_stacked_rnn_cells_args),
-                                           LKI_FIELD(OBJECTS, lk_stacked_rnn_cells_args, cells, .kind = LKI_KIND_LAYER, .required = true)};
+static const lki_field STACKED_FIELDS[] = {
+    LKI_LAYER_FIELDS(lk_stacked_rnn_cells_args),
+    LKI_FIELD(OBJECTS, lk_stacked_rnn_cells_args, cells, .kind = LKI_KIND_LAYER, .required = true)};
 
 const lki_layer_kind lki_stacked_rnn_cells_kind = {
     .name = "stacked_rnn_cells",

@@ -101,8 +101,8 @@ static lk_tensor *join(const lk_attention_args *a, lk_tensor *mixed)
         return lki_refuse(LK_ESHAPE, "lk_nn_multi_head_attention: the output kernel is %s; it should be [%lld, %lld, out]",
                           lki_shape_text(o, text), (long long)m->dim[2], (long long)m->dim[3]);
     const int64_t width = lki_size_mul(m->dim[2], m->dim[3]);
-    return lk_nn_dense(lk_reshape(mixed, LK_SHAPE(m->dim[0], m->dim[1], width)), lk_reshape(a->output_kernel, LK_SHAPE(width, o->dim[2])),
-                       a->output_bias, LK_LINEAR);
+    return lk_nn_dense(lk_reshape(mixed, LK_SHAPE(m->dim[0], m->dim[1], width)),
+                       lk_reshape(a->output_kernel, LK_SHAPE(width, o->dim[2])), a->output_bias, LK_LINEAR);
 }
 
 lk_tensor *lk_nn_multi_head_attention_kw(lk_attention_args a)

@@ -475,7 +475,8 @@ static void places(void)
         LK_COLOCATE(two, foreign) {
             EXPECT(false);
         }
-        EXPECT_TOLD(LK_EINVAL, "LK_COLOCATE", "\"foreign\"", "not made in the scope of MirroredStrategy", "only variables of that strategy");
+        EXPECT_TOLD(LK_EINVAL, "LK_COLOCATE", "\"foreign\"", "not made in the scope of MirroredStrategy",
+                    "only variables of that strategy");
         LK_COLOCATE(two, outside) {
             EXPECT(false);
         }

@@ -1,5 +1,5 @@
-/* models/: whole models that Keras saved compiled, with their weights, in models/GROUP/CASE/: predictions before and after training,
- * the loss of each step, and the weights at the end. With one and with three replicas. */
+/* models/: whole models that Keras saved compiled, with their weights, in models/GROUP/CASE/: predictions before and after
+ * training, the loss of each step, and the weights at the end. With one and with three replicas. */
 #ifndef LK_TESTS_GOLDEN_WHOLE_H
 #define LK_TESTS_GOLDEN_WHOLE_H
 
@@ -48,7 +48,8 @@ static lk_tuple batch_at(const whole_model *w, int step, int count)
 static void within_bound(test_case *c, const char *what, const lk_tensor *ours, const lk_tensor *theirs, double bound)
 {
     if (!ours || !theirs || !sound(c, what)) GIVE_UP(c, "%s: no value", what);
-    if (lk_size(ours) != lk_size(theirs)) GIVE_UP(c, "%s: %lld elements: should be %lld", what, (long long)lk_size(ours), (long long)lk_size(theirs));
+    if (lk_size(ours) != lk_size(theirs))
+        GIVE_UP(c, "%s: %lld elements: should be %lld", what, (long long)lk_size(ours), (long long)lk_size(theirs));
     for (int64_t i = 0; i < lk_size(theirs); i++)
         measure(c, what, fabs(at(ours, i) - at(theirs, i)), golden.rounded ? ROUNDED * (1 + largest(theirs)) : bound);
 }
@@ -71,7 +72,8 @@ static void compare_outputs(whole_model *w, const char *when)
         if (!name || sscanf(name, form, &output) != 1) continue;
         const lk_tuple all = w->model->outputs > 1 ? lk_nested(y) : LK_TUPLE(y);
         if (output >= all.count) GIVE_UP(w->c, "%s: there are %d outputs", name, all.count);
-        within_bound(w->c, name, all.item[output], tensor_of(w->c, &w->results, name), json_number_value(json_object_get(one, "bound")));
+        within_bound(w->c, name, all.item[output], tensor_of(w->c, &w->results, name),
+                     json_number_value(json_object_get(one, "bound")));
     }
 }
 
@@ -99,7 +101,7 @@ static void compare_final(whole_model *w)
         json_t     *one = json_array_get(weights, (size_t)i);
         const char *name = json_string_value(json_object_get(one, "array"));
         within_bound(w->c, json_string_value(json_object_get(one, "name")), lk_read(v.item[i]), tensor_of(w->c, &w->weights, name),
-               json_number_value(json_object_get(one, "bound")));
+                     json_number_value(json_object_get(one, "bound")));
     }
 }
 
@@ -116,7 +118,8 @@ static void read_data(whole_model *w)
         if (!w->data[w->count++]) return;
     }
     w->inputs = w->model->inputs;
-    if (w->count < w->inputs + w->model->outputs) miss(w->c, "%d arrays for %d inputs and %d outputs", w->count, w->inputs, w->model->outputs);
+    if (w->count < w->inputs + w->model->outputs)
+        miss(w->c, "%d arrays for %d inputs and %d outputs", w->count, w->inputs, w->model->outputs);
 }
 
 static void run_whole(whole_model *w)
@@ -126,7 +129,8 @@ static void run_whole(whole_model *w)
     w->model = lk_model_load(path);
     if (!w->model || !sound(w->c, "reading the model")) return;
     if (!case_arrays(w->c, file_of(w, "data.npz"))) return;
-    if (lki_zip_open(file_of(w, "results.npz"), &w->results) != LK_OK || lki_zip_open(file_of(w, "final.npz"), &w->weights) != LK_OK) {
+    if (lki_zip_open(file_of(w, "results.npz"), &w->results) != LK_OK ||
+        lki_zip_open(file_of(w, "final.npz"), &w->weights) != LK_OK) {
         sound(w->c, "arrays");
         return;
     }
@@ -141,15 +145,17 @@ static void run_whole(whole_model *w)
 
 static void run_on(const char *group, const char *name, const char *folder, json_t *json, int replicas)
 {
-    test_case c;
-    char      full[300];
+    test_case   c;
+    char        full[300];
     whole_model w = {.c = &c};
     snprintf(full, sizeof full, "%s/%s%s", group, name, replicas > 1 ? " on 3" : "");
     if (!case_begin(&c, "models", full, json)) return;
     snprintf(w.folder, sizeof w.folder, "%s", folder);
     LK_POOL {
         if (replicas == 1) run_whole(&w);
-        else LK_SCOPE(lk_mirrored_strategy(.cpu_devices = replicas)) run_whole(&w);
+        else
+            LK_SCOPE(lk_mirrored_strategy(.cpu_devices = replicas))
+                run_whole(&w);
     }
     if (w.results.path) lki_zip_close(&w.results);
     if (w.weights.path) lki_zip_close(&w.weights);
@@ -181,10 +187,12 @@ static void run_group(const char *group)
 
 static void check_loss(test_case *c, json_t *one, const lki_zip *results)
 {
-    static const char *const REDUCTIONS[] = {
-        [LK_REDUCTION_NONE] = "none", [LK_REDUCTION_SUM] = "sum", [LK_REDUCTION_SUM_OVER_BATCH_SIZE] = "sum_over_batch_size",
-        [LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT] = "mean_with_sample_weight"};
-    const char *name = json_string_value(json_object_get(one, "array")), *how = json_string_value(json_object_get(one, "reduction"));
+    static const char *const REDUCTIONS[] = {[LK_REDUCTION_NONE] = "none",
+                                             [LK_REDUCTION_SUM] = "sum",
+                                             [LK_REDUCTION_SUM_OVER_BATCH_SIZE] = "sum_over_batch_size",
+                                             [LK_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT] = "mean_with_sample_weight"};
+    const char              *name = json_string_value(json_object_get(one, "array")),
+               *how = json_string_value(json_object_get(one, "reduction"));
     const char *weights = json_string_value(json_object_get(one, "weights"));
     const bool  sparse = !strcmp(json_string_value(json_object_get(one, "loss")), "SparseCategoricalCrossentropy");
     int         reduction = !strcmp(how, "mean") ? LK_REDUCTION_SUM_OVER_BATCH_SIZE : -1;
@@ -197,8 +205,8 @@ static void check_loss(test_case *c, json_t *one, const lki_zip *results)
                                : lk_mean_squared_error(.reduction = (lk_reduction)reduction);
     lk_tape     *tape = lk_tape_begin();
     lk_tensor   *y = lk_loss_call(loss, stored(c, sparse ? "classes" : "values"), lk_read(logits),
-                                .sample_weight = weights ? stored(c, weights) : NULL,
-                                .mask = json_is_true(json_object_get(one, "mask")) ? stored(c, "mask") : NULL);
+                                  .sample_weight = weights ? stored(c, weights) : NULL,
+                                  .mask = json_is_true(json_object_get(one, "mask")) ? stored(c, "mask") : NULL);
     lk_tensor   *total = reduction == LK_REDUCTION_NONE ? lk_reduce_sum(y) : y;
     lk_grads    *g = lk_tape_gradient(tape, total, lk_variables_from(1, &logits));
     lk_tape_end(tape);
@@ -209,9 +217,9 @@ static void check_loss(test_case *c, json_t *one, const lki_zip *results)
 
 static void run_losses(void)
 {
-    char        folder[MAX_PATH];
-    test_case   c;
-    lki_zip     results;
+    char      folder[MAX_PATH];
+    test_case c;
+    lki_zip   results;
     snprintf(folder, sizeof folder, "%s", path_of("models/masks", "loss", ""));
     if (access(folder, F_OK) != 0 || !case_begin(&c, "models", "masks/loss", NULL)) return;
     json_t *json = load_json(path_of("models/masks/loss", "case", ".json")), *one;

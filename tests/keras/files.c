@@ -1,11 +1,11 @@
 /* Keras' files written and read again, and damaged ones. */
 #include "check.h"
+#include "core/names.h"
 #include "folder.h"
 #include "format/durable.h"
 #include "format/h5.h"
 #include "format/json.h"
 #include "format/zip.h"
-#include "core/names.h"
 #include "keras/weights.h"
 #include "model/compiled.h"
 #include <lockstep.h>

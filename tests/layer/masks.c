@@ -49,7 +49,10 @@ TEST(masking_and_embedding_make_them)
 
 static lk_layer *lstm(bool sequences) { return lk_lstm(3, .return_sequences = sequences, .return_state = true); }
 static lk_layer *gru(bool sequences) { return lk_gru(3, .return_sequences = sequences, .return_state = true); }
-static lk_layer *before(bool sequences) { return lk_gru(3, .reset_after = false, .return_sequences = sequences, .return_state = true); }
+static lk_layer *before(bool sequences)
+{
+    return lk_gru(3, .reset_after = false, .return_sequences = sequences, .return_state = true);
+}
 static lk_layer *simple(bool sequences) { return lk_simple_rnn(3, .return_sequences = sequences, .return_state = true); }
 static lk_layer *(*const RECURRENT[])(bool) = {lstm, gru, before, simple};
 
@@ -58,7 +61,8 @@ TEST(padding_changes_no_state)
     for (int k = 0; k < LKI_COUNT(RECURRENT); k++)
         LK_POOL {
             lk_layer      *l = RECURRENT[k](false);
-            const lk_tuple a = lk_nested(lk_layer_call(l, masked(padded(k)))), b = lk_nested(lk_layer_call(l, first_steps(padded(k), REAL)));
+            const lk_tuple a = lk_nested(lk_layer_call(l, masked(padded(k)))),
+                           b = lk_nested(lk_layer_call(l, first_steps(padded(k), REAL)));
             assert_int_equal(a.count, k ? 2 : 3);
             for (int i = 0; i < a.count; i++)
                 SAME(a.item[i], b.item[i]);
@@ -67,7 +71,8 @@ TEST(padding_changes_no_state)
             const lk_tuple all = lk_nested(lk_layer_call(l, masked(padded(k))));
             lk_tensor     *steps = all.item[0];
             assert_non_null(steps->mask);
-            SAME(lk_slice(steps, LK_AXES(0, REAL - 1, 0), LK_AXES(-1, 1, -1)), lk_slice(steps, LK_AXES(0, STEPS - 1, 0), LK_AXES(-1, 1, -1)));
+            SAME(lk_slice(steps, LK_AXES(0, REAL - 1, 0), LK_AXES(-1, 1, -1)),
+                 lk_slice(steps, LK_AXES(0, STEPS - 1, 0), LK_AXES(-1, 1, -1)));
         }
 }
 
@@ -99,7 +104,8 @@ TEST(both_directions)
         const lk_tuple shorter = lk_nested(lk_layer_call(b, first_steps(padded(0), REAL)));
         for (int i = 0; i < 2; i++) {
             SAME(first_steps(y.item[i], REAL), shorter.item[i]);
-            alike(lk_slice(y.item[i], LK_AXES(0, REAL, 0), LK_AXES(-1, -1, -1)), lk_zeros(LK_SHAPE(ROWS, STEPS - REAL, 3), LK_F32), 0);
+            alike(lk_slice(y.item[i], LK_AXES(0, REAL, 0), LK_AXES(-1, -1, -1)), lk_zeros(LK_SHAPE(ROWS, STEPS - REAL, 3), LK_F32),
+                  0);
         }
         SAME(y.item[2], shorter.item[2]);
         SAME(y.item[3], shorter.item[3]);
@@ -166,7 +172,7 @@ TEST(what_is_no_cell)
 
 TEST(states_that_do_not_fit)
 {
-    lk_shape out[4];
+    lk_shape  out[4];
     lk_layer *l = lk_lstm(3);
     REFUSED(LK_ESHAPE,
             lki_layer_output(l, (const lk_shape[]){LK_SHAPE(5, 4), {.rank = LKI_ABSENT}, LK_SHAPE(3), {.rank = -1}}, out) != LK_OK,
@@ -183,9 +189,13 @@ TEST(nothing_attends_to_padding)
 {
     LK_POOL {
         lk_tensor *query = input_of(LK_SHAPE(ROWS, 2, WIDE), 3), *x = padded(0);
-        lk_layer  *l[] = {lk_multi_head_attention(2, 3), lk_multi_head_attention(2, 3, .use_gate = true, .output_shape = LK_AXES(2, 3)),
-                         lk_multi_head_attention(2, 3, .return_attention_scores = true), lk_group_query_attention(3, 4, 2),
-                         lk_attention_layer(.use_scale = true), lk_attention_layer(.score_mode = LK_SCORE_CONCAT), lk_additive_attention()};
+        lk_layer  *l[] = {lk_multi_head_attention(2, 3),
+                          lk_multi_head_attention(2, 3, .use_gate = true, .output_shape = LK_AXES(2, 3)),
+                          lk_multi_head_attention(2, 3, .return_attention_scores = true),
+                          lk_group_query_attention(3, 4, 2),
+                          lk_attention_layer(.use_scale = true),
+                          lk_attention_layer(.score_mode = LK_SCORE_CONCAT),
+                          lk_additive_attention()};
         for (int i = 0; i < LKI_COUNT(l); i++) {
             lk_tensor *a = lk_layer_call(l[i], lk_nest(LK_TUPLE(query, masked(x))));
             lk_tensor *b = lk_layer_call(l[i], lk_nest(LK_TUPLE(query, first_steps(x, REAL))));
@@ -229,7 +239,7 @@ static lk_tensor *trained_once(lk_model *m, lk_tensor *x) { return lk_model_call
 TEST(statistics_of_real_steps)
 {
     LK_POOL {
-        lk_model  *a = lk_sequential(lk_masking(9, .input_shape = LK_SHAPE(-1, WIDE)), lk_batch_normalization()),
+        lk_model *a = lk_sequential(lk_masking(9, .input_shape = LK_SHAPE(-1, WIDE)), lk_batch_normalization()),
                  *b = lk_sequential(lk_batch_normalization(.input_shape = LK_SHAPE(-1, WIDE)));
         alike(first_steps(trained_once(a, padded(0)), REAL), trained_once(b, first_steps(padded(0), REAL)), 1e-5);
         for (int i = 0; i < 4; i++)
@@ -243,10 +253,11 @@ TEST(merged_masks)
 {
     LK_POOL {
         lk_tensor *a = masked(padded(0)), *b = lk_layer_call(lk_masking(5), input_of(LK_SHAPE(ROWS, STEPS, WIDE), 1));
-        lk_layer  *l[] = {lk_add_layer(), lk_subtract_layer(), lk_multiply_layer(), lk_average_layer(), lk_maximum_layer(),
-                         lk_minimum_layer(), lk_concatenate()};
+        lk_layer  *l[] = {lk_add_layer(),     lk_subtract_layer(), lk_multiply_layer(), lk_average_layer(),
+                          lk_maximum_layer(), lk_minimum_layer(),  lk_concatenate()};
         for (int i = 0; i < LKI_COUNT(l); i++) {
-            lk_tensor *both = lk_layer_call(l[i], lk_nest(LK_TUPLE(a, b))), *one = lk_layer_call(l[i], lk_nest(LK_TUPLE(a, padded(2))));
+            lk_tensor *both = lk_layer_call(l[i], lk_nest(LK_TUPLE(a, b))),
+                      *one = lk_layer_call(l[i], lk_nest(LK_TUPLE(a, padded(2))));
             assert_non_null(both->mask);
             for (int k = 0; k < ROWS * STEPS; k++) /* b's mask counts all */
                 assert_int_equal(((const uint8_t *)lk_data(both->mask))[k], 1);
@@ -263,7 +274,8 @@ TEST(merged_masks)
 TEST(padding_counts_in_no_loss_and_no_metric)
 {
     LK_POOL {
-        lk_model  *a = lk_sequential(lk_masking(9, .input_shape = LK_SHAPE(-1, WIDE)), lk_dense(1)), *b = lk_sequential(lk_dense(1, .input_shape = LK_SHAPE(-1, WIDE)));
+        lk_model *a = lk_sequential(lk_masking(9, .input_shape = LK_SHAPE(-1, WIDE)), lk_dense(1)),
+                 *b = lk_sequential(lk_dense(1, .input_shape = LK_SHAPE(-1, WIDE)));
         lk_tensor *x = padded(0), *y = input_of(LK_SHAPE(ROWS, STEPS, 1), 4);
         for (int i = 0; i < 2; i++)
             lk_assign(lk_model_weights(b).item[i], lk_read(lk_model_weights(a).item[i]));
@@ -307,7 +319,9 @@ static lk_model *masking_model(void)
 
 TEST(same_bits_with_masks) { same_on_replicas("masks", masking_model, plain_sgd, LK_SHAPE(4, 3)); }
 
-TESTS(cmocka_unit_test(masking_and_embedding_make_them), cmocka_unit_test(padding_changes_no_state), cmocka_unit_test(a_state_goes_on),
-      cmocka_unit_test(both_directions), cmocka_unit_test(a_cell_over_steps_is_its_layer), cmocka_unit_test(stacked_cells_step_by_step), cmocka_unit_test(what_is_no_cell), cmocka_unit_test(states_that_do_not_fit), cmocka_unit_test(nothing_attends_to_padding),
-      cmocka_unit_test(attention_along_one_of_two_axes), cmocka_unit_test(the_mean_of_real_steps), cmocka_unit_test(statistics_of_real_steps),
-      cmocka_unit_test(merged_masks), cmocka_unit_test(padding_counts_in_no_loss_and_no_metric), cmocka_unit_test(same_bits_with_masks))
+TESTS(cmocka_unit_test(masking_and_embedding_make_them), cmocka_unit_test(padding_changes_no_state),
+      cmocka_unit_test(a_state_goes_on), cmocka_unit_test(both_directions), cmocka_unit_test(a_cell_over_steps_is_its_layer),
+      cmocka_unit_test(stacked_cells_step_by_step), cmocka_unit_test(what_is_no_cell), cmocka_unit_test(states_that_do_not_fit),
+      cmocka_unit_test(nothing_attends_to_padding), cmocka_unit_test(attention_along_one_of_two_axes),
+      cmocka_unit_test(the_mean_of_real_steps), cmocka_unit_test(statistics_of_real_steps), cmocka_unit_test(merged_masks),
+      cmocka_unit_test(padding_counts_in_no_loss_and_no_metric), cmocka_unit_test(same_bits_with_masks))
