@@ -55,8 +55,23 @@ static inline lk_model *merges(void)
     return lk_functional(LK_NODES(a, b), LK_NODES(lk_apply(inner, g), lk_apply(lk_dense(1), g)));
 }
 
+static inline lk_model *plain_layers(void)
+{
+    lk_node *x = lk_input(LK_SHAPE(4)), *y = lk_apply(lk_repeat_vector(3), lk_apply(lk_elu_layer(0.5), x));
+    y = lk_apply(lk_gaussian_noise(0.1), lk_apply(lk_spectral_normalization(lk_dense(4, LK_HARD_SILU)), y));
+    y = lk_apply(lk_alpha_dropout(0.1), lk_apply(lk_prelu(LK_AXES(1)), y));
+    y = lk_apply(lk_gaussian_dropout(0.1), lk_apply(lk_spatial_dropout1d(0.1), y));
+    y = lk_apply(lk_unit_normalization(), lk_apply(lk_rms_normalization(), y));
+    y = lk_apply(lk_einsum_dense("abc,cde->abde", LK_SHAPE(-1, 2, 3), .bias_axes = "de"), y);
+    y = lk_apply(lk_einsum_dense("abcd,cde->abce", LK_SHAPE(-1, 2, 4)), y);
+    y = lk_apply(lk_layer_scale(0.5, 4), lk_apply(lk_reshape_layer(LK_SHAPE(3, 2, 1, 4)), y));
+    y = lk_apply(lk_identity_layer(), lk_apply(lk_spatial_dropout3d(0.1), y));
+    y = lk_apply(lk_activity_regularization(0.01), lk_apply(lk_flatten(), y));
+    return lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dense(2), lk_apply(lk_custom_scale(0.5), y, y))));
+}
+
 typedef lk_model            *every_layer_fn(void);
-static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures, other_pictures, sequences, attention, merges};
+static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures, other_pictures, sequences, attention, merges, plain_layers};
 enum { EVERY_LAYER_MODELS = sizeof EVERY_LAYER / sizeof *EVERY_LAYER };
 
 #endif

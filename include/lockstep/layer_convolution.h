@@ -18,6 +18,22 @@ typedef struct lk_dense_args {
 #define lk_dense(...) lk_dense_kw(LKI_KW(lk_dense_args, __VA_ARGS__))
 LK_API lk_layer *lk_dense_kw(lk_dense_args args);
 
+/* activation(einsum(equation, x, kernel) + bias): "abc,cd->abd", "...x,xy->...y", "ab...,bc->ac...". The first label is the
+ * batch. */
+typedef struct lk_einsum_dense_args {
+    const char     *kw_;
+    const char     *equation;     /* required */
+    lk_shape        output_shape; /* required: of a result row, without what the ellipsis stands for; -1: as the input */
+    lk_activation   activation;   /* default LK_LINEAR */
+    const char     *bias_axes;    /* default: no bias; "d", "bd": labels of the result */
+    lk_initializer *kernel_initializer, *bias_initializer;                        /* default Glorot uniform, zeros */
+    lk_regularizer *kernel_regularizer, *bias_regularizer, *activity_regularizer; /* default none */
+    lk_constraint  *kernel_constraint, *bias_constraint;                          /* default none */
+    LKI_LAYER_COMMON;
+} lk_einsum_dense_args;
+#define lk_einsum_dense(...) lk_einsum_dense_kw(LKI_KW(lk_einsum_dense_args, __VA_ARGS__))
+LK_API lk_layer *lk_einsum_dense_kw(lk_einsum_dense_args args);
+
 typedef struct lk_conv_layer_args {
     const char   *kw_;
     int64_t       filters;      /* required */

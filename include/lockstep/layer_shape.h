@@ -15,6 +15,9 @@ typedef struct lk_plain_layer_args {
 #define lk_flatten(...) lk_flatten_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_flatten_kw(lk_plain_layer_args args);
 
+#define lk_identity_layer(...) lk_identity_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__)) /* its input, of any type */
+LK_API lk_layer *lk_identity_layer_kw(lk_plain_layer_args args);
+
 typedef struct lk_reshape_layer_args {
     const char *kw_;
     lk_shape    target_shape; /* required: of a row; one size may be -1 */
@@ -30,6 +33,14 @@ typedef struct lk_permute_args {
 } lk_permute_args;
 #define lk_permute(...) lk_permute_kw(LKI_KW(lk_permute_args, __VA_ARGS__))
 LK_API lk_layer *lk_permute_kw(lk_permute_args args);
+
+typedef struct lk_repeat_vector_args {
+    const char *kw_;
+    int64_t     n; /* required: rows of [width] become [n, width] */
+    LKI_LAYER_COMMON;
+} lk_repeat_vector_args;
+#define lk_repeat_vector(...) lk_repeat_vector_kw(LKI_KW(lk_repeat_vector_args, __VA_ARGS__))
+LK_API lk_layer *lk_repeat_vector_kw(lk_repeat_vector_args args);
 
 typedef struct lk_border_args {
     const char *kw_;
@@ -78,9 +89,29 @@ typedef struct lk_leaky_relu_layer_args {
 #define lk_leaky_relu_layer(...) lk_leaky_relu_layer_kw(LKI_KW(lk_leaky_relu_layer_args, __VA_ARGS__))
 LK_API lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args args);
 
+typedef struct lk_elu_layer_args {
+    const char *kw_;
+    lk_number   alpha; /* default 1 */
+    LKI_LAYER_COMMON;
+} lk_elu_layer_args;
+#define lk_elu_layer(...) lk_elu_layer_kw(LKI_KW(lk_elu_layer_args, __VA_ARGS__))
+LK_API lk_layer *lk_elu_layer_kw(lk_elu_layer_args args);
+
+/* x where it is positive, alpha * x elsewhere; alpha is learnt. */
+typedef struct lk_prelu_args {
+    const char     *kw_;
+    lk_axes         shared_axes;       /* default none: each element of a row has its alpha; counted from 1: LK_AXES(1, 2) */
+    lk_initializer *alpha_initializer; /* default zeros */
+    lk_regularizer *alpha_regularizer; /* default none */
+    lk_constraint  *alpha_constraint;  /* default none */
+    LKI_LAYER_COMMON;
+} lk_prelu_args;
+#define lk_prelu(...) lk_prelu_kw(LKI_KW(lk_prelu_args, __VA_ARGS__))
+LK_API lk_layer *lk_prelu_kw(lk_prelu_args args);
+
 typedef struct lk_softmax_layer_args {
     const char *kw_;
-    lk_axis     axis; /* default LK_AXIS(-1) */
+    lk_axes     axis; /* default -1; several: they add up to 1 together */
     LKI_LAYER_COMMON;
 } lk_softmax_layer_args;
 #define lk_softmax_layer(...) lk_softmax_layer_kw(LKI_KW(lk_softmax_layer_args, __VA_ARGS__))
@@ -100,6 +131,15 @@ LK_API lk_layer *lk_multiply_layer_kw(lk_plain_layer_args args);
 LK_API lk_layer *lk_average_layer_kw(lk_plain_layer_args args);
 LK_API lk_layer *lk_maximum_layer_kw(lk_plain_layer_args args);
 LK_API lk_layer *lk_minimum_layer_kw(lk_plain_layer_args args);
+
+/* a + b * scale, as in InceptionResNetV2 of keras.applications. */
+typedef struct lk_custom_scale_args {
+    const char *kw_;
+    double      scale; /* required */
+    LKI_LAYER_COMMON;
+} lk_custom_scale_args;
+#define lk_custom_scale(...) lk_custom_scale_kw(LKI_KW(lk_custom_scale_args, __VA_ARGS__))
+LK_API lk_layer *lk_custom_scale_kw(lk_custom_scale_args args);
 
 typedef struct lk_concatenate_args {
     const char *kw_;

@@ -124,6 +124,10 @@ LK_API lk_status lk_model_summary(lk_model *m);
  * the layer's model is used. */
 LK_API lk_status lk_normalization_adapt(lk_layer *l, lk_dataset *d);
 
+/* The same for the boundaries of bins, and for a vocabulary, which is sorted by how often tokens occur. */
+LK_API lk_status lk_discretization_adapt(lk_layer *l, lk_dataset *d);
+LK_API lk_status lk_integer_lookup_adapt(lk_layer *l, lk_dataset *d);
+
 /* Add a term to lk_model_losses(), until the next call of the model on this thread. The term is a scalar; or one or several values
  * per row, which are summed and divided by the number of rows on this replica. */
 LK_API lk_status lk_model_add_loss(lk_model *m, lk_tensor *loss);

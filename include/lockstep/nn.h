@@ -27,11 +27,23 @@ typedef enum lk_activation {
     LK_EXPONENTIAL,
     LK_SOFTMAX,
     LK_LOG_SOFTMAX,
+    LK_CELU,
+    LK_GLU, /* halves the last axis: only for lk_activate() and lk_activation_layer() */
+    LK_HARD_SHRINK,
+    LK_HARD_SILU,
+    LK_HARD_TANH,
+    LK_LOG_SIGMOID,
+    LK_SOFT_SHRINK,
+    LK_SPARSE_PLUS,
+    LK_SPARSE_SIGMOID,
+    LK_SPARSEMAX,
+    LK_SQUAREPLUS,
+    LK_TANH_SHRINK,
     LK_ACTIVATION_COUNT
 } lk_activation;
 typedef enum lk_padding { LK_VALID, LK_SAME, LK_CAUSAL } lk_padding;
 
-LK_API lk_tensor *lk_activate(lk_tensor *x, lk_activation activation); /* LK_ELU with alpha 1, LK_LEAKY_RELU with 0.2 */
+LK_API lk_tensor *lk_activate(lk_tensor *x, lk_activation activation); /* by Keras' defaults: LK_LEAKY_RELU with 0.2 */
 
 /* activation(x . kernel + bias) along the last axis of x, of any rank; bias may be NULL. */
 LK_API lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_activation activation);

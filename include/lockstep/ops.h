@@ -41,7 +41,13 @@ LK_BEGIN
     X(selu)                                                                                                                        \
     X(swish)                                                                                                                       \
     X(mish)                                                                                                                        \
-    X(hard_sigmoid)
+    X(hard_sigmoid)                                                                                                                \
+    X(hard_silu)                                                                                                                   \
+    X(hard_tanh)                                                                                                                   \
+    X(log_sigmoid)                                                                                                                 \
+    X(sparse_plus)                                                                                                                 \
+    X(sparse_sigmoid)                                                                                                              \
+    X(tanh_shrink)
 #define LKI_UNARY_DECLARE(name) LK_API lk_tensor *lk_##name(lk_tensor *x);
 LK_UNARY_LIST(LKI_UNARY_DECLARE)
 #undef LKI_UNARY_DECLARE
@@ -69,9 +75,16 @@ LK_UNARY_LIST(LKI_UNARY_DECLARE)
 LK_BINARY_LIST(LKI_BINARY_DECLARE)
 #undef LKI_BINARY_DECLARE
 
-LK_API lk_tensor *lk_elu(lk_tensor *x, double alpha);           /* x > 0 ? x : alpha * (e^x - 1) */
-LK_API lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha);    /* x > 0 ? x : alpha * x */
-LK_API lk_tensor *lk_gelu(lk_tensor *x, lk_switch approximate); /* default LK_OFF: by erf; LK_ON: by tanh */
+LK_API lk_tensor *lk_elu(lk_tensor *x, double alpha);             /* x > 0 ? x : alpha * (e^x - 1) */
+LK_API lk_tensor *lk_leaky_relu(lk_tensor *x, double alpha);      /* x > 0 ? x : alpha * x */
+LK_API lk_tensor *lk_gelu(lk_tensor *x, lk_switch approximate);   /* default LK_OFF: by erf; LK_ON: by tanh */
+LK_API lk_tensor *lk_celu(lk_tensor *x, double alpha);            /* x > 0 ? x : alpha * (e^(x / alpha) - 1); alpha is not 0 */
+LK_API lk_tensor *lk_squareplus(lk_tensor *x, double b);          /* (x + sqrt(x * x + b)) / 2 */
+LK_API lk_tensor *lk_hard_shrink(lk_tensor *x, double threshold); /* |x| > threshold ? x : 0 */
+LK_API lk_tensor *lk_soft_shrink(lk_tensor *x, double threshold); /* nearer to 0 by threshold; 0 if |x| is at most that */
+LK_API lk_tensor *lk_threshold(lk_tensor *x, double threshold, double value); /* x > threshold ? x : value */
+LK_API lk_tensor *lk_glu(lk_tensor *x, int axis);                             /* first half of the axis * sigmoid(second half) */
+LK_API lk_tensor *lk_sparsemax(lk_tensor *x, int axis);                       /* the nearest probabilities: many are exactly 0 */
 LK_API lk_tensor *lk_clip(lk_tensor *x, double low, double high);
 LK_API lk_tensor *lk_cast(lk_tensor *x, lk_dtype to);
 LK_API lk_tensor *lk_where(lk_tensor *condition, lk_tensor *a, lk_tensor *b);

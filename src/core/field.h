@@ -29,9 +29,10 @@ typedef enum lki_field_type {
     LKI_FIELD_SWITCH,  /* lk_switch; standard 1: on by default */
     LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
     LKI_FIELD_AXES,    /* lk_axes: a list; a single number stands for `width` equal ones. Empty: standard, `width` times. Width 0:
-                        * the list as it is, null if it is empty */
+                        * the list as it is, null if it is empty; with `none` the empty list, LK_AXES(), is [], and differs from no list,
+                        * which is standard */
     LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
-    LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file */
+    LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file. Rank 0: [], or null where `none` */
     LKI_FIELD_NAME,    /* const char *; the object holds a copy */
     LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
     LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` is what a layer uses for NULL */
@@ -54,6 +55,7 @@ typedef struct lki_field {
     /* NUMBER, INTEGER, WORD: null in a file is "not given", in both directions; REAL and COUNT: null is 0. SWITCH: false is "not
      * given", whatever the standard is. FIXED: a file may have any value, and it has no effect. */
     bool               none;
+    bool               alone;    /* AXES of width 0: a list of one is written as a number */
     bool               real;     /* NUMBER: written with a decimal point even if it is whole */
     bool               left_out; /* FIXED: for another value a warning is printed, and it is ignored */
     bool               required; /* it is an error if a file does not have it */

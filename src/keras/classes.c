@@ -61,7 +61,7 @@ static const lki_alias INITIALIZERS[] = {{"normal", "RandomNormal"},
                                          {"IdentityInitializer", "Identity"},
                                          {0}};
 
-static const lki_alias WORDS[] = {{"swish", "silu"}, {0}};
+static const lki_alias WORDS[] = {{"swish", "silu"}, {"hard_swish", "hard_silu"}, {0}};
 
 static const struct {
     const char *name, *why;

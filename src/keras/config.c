@@ -1,9 +1,11 @@
 /* Reading and writing objects by the fields of their classes (config.h). */
 #include "keras/config.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
 #include "core/option.h"
 #include "keras/model_read.h"
+#include "layer/layer.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +65,7 @@ static lk_status read_key(const lki_reading *r, const lki_class *c, const lki_js
     char             text[SHOWN];
     if (f && !f->ours && f->in_call == in_call) return lki_field_read(r, f, v, args);
     if (in_call) return LK_OK; /* the reader of the nodes handles the rest of a call */
-    if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v);
+    if (!strcmp(v->key, "dtype")) return lki_dtype_check(r, v, NULL);
     if (v->type == LKI_JSON_NULL) return LK_OK;
     return lki_read_fail(r, LK_EUNSUPPORTED, "option \"%s\", which is %s, is not known", v->key,
                          lki_json_show(v, text, sizeof text));
@@ -158,6 +160,7 @@ static void *make(const lki_reading *r, const lki_class *c, const lki_json *v)
     if (args && lki_config_read(r, c, v, NULL, args) == LK_OK) {
         object = c->make(args);
         if (!object) lki_read_blame(r, before);
+        else if (lki_is_kind(object, LKI_KIND_LAYER)) lki_policy_note(r, object, v);
         lki_config_free(c, args);
     }
     return object;
@@ -201,19 +204,60 @@ static const lki_json *plain_policy(const lki_json *v)
     return !map || map->count ? v : own ? own : &STANDARD;
 }
 
-lk_status lki_dtype_check(const lki_reading *r, const lki_json *v)
+static const char *const POLICIES[] = {"float32", "mixed_float16", "mixed_bfloat16", "float16", "bfloat16", "float64"};
+
+/* The index of a policy's name; 0 for none, -1: it is unknown. */
+static int policy_named(const lki_json *name)
+{
+    if (!name || name->type == LKI_JSON_NULL) return 0;
+    for (int i = 0; i < LKI_COUNT(POLICIES) && name->type == LKI_JSON_STRING; i++)
+        if (!strcmp(name->text, POLICIES[i])) return i;
+    return -1;
+}
+
+lk_status lki_dtype_check(const lki_reading *r, const lki_json *v, const char **policy)
 {
     v = plain_policy(v);
     const lki_json *name = v->type == LKI_JSON_OBJECT ? lki_json_get(lki_json_get(v, "config"), "name") : v;
-    char            text[SHOWN];
-    if (v->type == LKI_JSON_NULL || (name && name->type == LKI_JSON_STRING && !strcmp(name->text, "float32"))) return LK_OK;
-    return lki_read_fail(r, LK_EUNSUPPORTED, "option \"dtype\" is %s; only \"float32\" is supported",
-                         lki_json_show(name ? name : v, text, sizeof text));
+    const int       which = v->type == LKI_JSON_OBJECT && !name ? -1 : policy_named(name);
+    char            text[SHOWN], known[LKI_KNOWN_TEXT] = "";
+    if (which >= 0 && policy) *policy = which ? POLICIES[which] : NULL;
+    for (int i = 0; which < 0 && i < LKI_COUNT(POLICIES); i++)
+        lki_names_add(known, sizeof known, POLICIES[i]);
+    if (which >= 0) return LK_OK;
+    return lki_read_fail(r, LK_EUNSUPPORTED, "option \"dtype\" is %s; supported are %s",
+                         lki_json_show(name ? name : v, text, sizeof text), known);
+}
+
+void lki_policy_note(const lki_reading *r, lk_layer *l, const lki_json *object)
+{
+    const lki_json *dtype = lki_json_get(lki_json_get(object, "config"), "dtype");
+    if (dtype) lki_dtype_check(r, dtype, &l->policy); /* it was checked before */
+}
+
+/* The first policy other than float32 in this tree; NULL: there is none. Types of tensors are words, policies objects. */
+static const char *policy_in(const lki_json *v)
+{
+    const bool      policy = v->key && !strcmp(v->key, "dtype") && v->type == LKI_JSON_OBJECT;
+    const lki_json *name = policy ? lki_json_get(lki_json_get(plain_policy(v), "config"), "name") : NULL;
+    const int       which = name ? policy_named(name) : 0;
+    const char     *found = which > 0 ? POLICIES[which] : NULL;
+    for (int i = 0; !found && !policy && i < v->count; i++)
+        found = policy_in(&v->item[i]);
+    return found;
+}
+
+void lki_policies_tell(const char *file, const lki_json *config)
+{
+    const char *policy = policy_in(config);
+    if (policy)
+        lki_warn("%s: its layers have the dtype policy \"%s\"; here they compute in float32, and keep the name for files", file,
+                 policy);
 }
 
 /* ---- writing ---- */
 
-lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args)
+lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args, const char *policy)
 {
     for (int i = 0; i < c->fields; i++) {
         const lki_field *f = &c->field[i];
@@ -225,7 +269,7 @@ lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args
         i += choice;
         if (strcmp(f->name, "trainable")) continue; /* for layers the dtype comes next */
         lki_json_key(o, "dtype");
-        lki_dtype_write(o);
+        lki_dtype_write(o, policy);
     }
     return LK_OK;
 }
@@ -261,7 +305,7 @@ static lk_status write_ours(lki_json_out *o, const lki_class *c, const void *arg
     return LK_OK;
 }
 
-lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args)
+lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args, const char *policy)
 {
     lki_json_open(o, '{');
     lki_json_key(o, "module");
@@ -270,7 +314,7 @@ lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args
     lki_json_text(o, c->name);
     lki_json_key(o, "config");
     lki_json_open(o, '{');
-    LKI_TRY(lki_config_write(o, c, args));
+    LKI_TRY(lki_config_write(o, c, args, policy));
     lki_json_close(o, '}');
     lki_json_key(o, "registered_name");
     lki_json_null(o);
@@ -289,7 +333,7 @@ lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object)
     void *args LKI_RELEASED = lki_alloc(c->bytes);
     if (!args) return LK_ENOMEM;
     f->of(object, args);
-    return lki_object_begin(o, c, args);
+    return lki_object_begin(o, c, args, kind == LKI_KIND_LAYER ? ((const lk_layer *)object)->policy : NULL);
 }
 
 lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object)
@@ -299,8 +343,19 @@ lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object)
     return LK_OK;
 }
 
-void lki_dtype_write(lki_json_out *o)
+void lki_dtype_write(lki_json_out *o, const char *policy)
 {
-    lki_json_literal(o, "{\"module\": \"keras\", \"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"float32\"}, "
-                        "\"registered_name\": null}");
+    lki_json_open(o, '{');
+    lki_json_key(o, "module");
+    lki_json_text(o, "keras");
+    lki_json_key(o, "class_name");
+    lki_json_text(o, "DTypePolicy");
+    lki_json_key(o, "config");
+    lki_json_open(o, '{');
+    lki_json_key(o, "name");
+    lki_json_text(o, policy ? policy : "float32");
+    lki_json_close(o, '}');
+    lki_json_key(o, "registered_name");
+    lki_json_null(o);
+    lki_json_close(o, '}');
 }

@@ -17,6 +17,7 @@
 #include "core/field.h"
 #include "core/names.h"
 #include "format/json.h"
+#include <lockstep/layer.h>
 
 #define LKI_KERAS_VERSION "3.15.1" /* the version whose files these are */
 #define LKI_BESIDE "lockstep"      /* the key beside an object's config for options that Keras lacks (lki_field.ours) */
@@ -94,13 +95,20 @@ lk_status lki_object_parts(const lki_reading *r, const lki_json *v, const char *
  * error. */
 void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, const lki_json *v);
 
-/* The dtype of a config, a name or a policy: only float32 is supported. */
-lk_status lki_dtype_check(const lki_reading *r, const lki_json *v);
+/* The dtype of a config, a name or a policy. *policy (if not NULL) becomes its name, which is static, or NULL for float32. Objects
+ * of all policies compute in float32; other dtypes are LK_EUNSUPPORTED. */
+lk_status lki_dtype_check(const lki_reading *r, const lki_json *v, const char **policy);
+
+/* Keep the name of the policy that this config has, for files that are written. */
+void lki_policy_note(const lki_reading *r, lk_layer *l, const lki_json *object);
+
+/* One warning if a layer in this config of a model has another policy than float32. */
+void lki_policies_tell(const char *file, const lki_json *config);
 
 /* ---- writing ---- */
 
-/* The values of the fields, without brackets. */
-lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args);
+/* The values of the fields, without brackets. Layers have a dtype policy; NULL: float32. */
+lk_status lki_config_write(lki_json_out *o, const lki_class *c, const void *args, const char *policy);
 
 /* Those that are arguments of a layer's call, if they differ from the default. */
 lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args);
@@ -108,8 +116,8 @@ lk_status lki_call_write(lki_json_out *o, const lki_class *c, const void *args);
 /* The whole object; or open until lki_json_close(o, '}'), so that more keys can follow. LK_EUNSUPPORTED for custom functions. */
 lk_status lki_object_write(lki_json_out *o, lki_kind kind, const void *object);
 lk_status lki_object_open(lki_json_out *o, lki_kind kind, const void *object);
-lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args); /* the same from arguments */
+lk_status lki_object_begin(lki_json_out *o, const lki_class *c, const void *args, const char *policy); /* from arguments */
 
-void lki_dtype_write(lki_json_out *o); /* float32, as a policy */
+void lki_dtype_write(lki_json_out *o, const char *policy); /* NULL: float32 */
 
 #endif

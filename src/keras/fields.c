@@ -168,8 +168,10 @@ static bool flatten(const lki_json *v, lki_axes *to)
 
 READ(AXES)
 {
-    lki_axes a = {0};
-    char     right[64];
+    lki_axes   a = {0};
+    char       right[64];
+    const bool empty = v->type == LKI_JSON_NULL || (v->type == LKI_JSON_ARRAY && !v->count);
+    if (empty && f->none) return *(lk_axes *)to = lk_axes_from(0, NULL), LK_OK;
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
     snprintf(right, sizeof right, f->width ? "an integer or a list of %d" : "an integer or a list of up to %d",
              f->width ? f->width : LK_MAX_RANK);
@@ -191,7 +193,9 @@ static void write_list(lki_json_out *o, int count, const int64_t *value)
 WRITE(AXES)
 {
     lki_axes a = lki_axes_of(*(const lk_axes *)from);
-    if (!a.count && (!f->width || f->standard == 0)) return lki_json_null(o), LK_OK;
+    if (f->none && *(const lk_axes *)from && !a.count) return write_list(o, 0, NULL), LK_OK;
+    if (f->alone && a.count == 1) return lki_json_int(o, a.value[0]), LK_OK;
+    if (!a.count && f->standard == 0) return lki_json_null(o), LK_OK;
     if (!a.count) a.value[a.count++] = (int64_t)f->standard;
     for (; a.count < f->width; a.count++)
         a.value[a.count] = a.value[0];
@@ -226,6 +230,7 @@ WRITE(PAIRS)
 READ(SHAPE)
 {
     lk_shape *s = to;
+    if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
     if (v->type != LKI_JSON_ARRAY || v->count > LK_MAX_RANK) return wrong(r, f, v, "a list of sizes");
     for (int i = 0; i < v->count; i++) {
         if (!v->item[i].whole && v->item[i].type != LKI_JSON_NULL) return wrong(r, f, v, "a list of sizes");
@@ -238,7 +243,7 @@ READ(SHAPE)
 WRITE(SHAPE)
 {
     const lk_shape *s = from;
-    (void)f;
+    if (f->none && !s->rank) return lki_json_null(o), LK_OK;
     write_list(o, s->rank, s->dim);
     return LK_OK;
 }
@@ -333,7 +338,7 @@ static lk_status write_standard(lki_json_out *o, const lki_field *f)
     const lki_class *c = lki_class_named(lki_family_of(f->kind), f->standard_word);
     void            *args LKI_RELEASED = lki_zalloc(c->bytes);
     if (!args) return LK_ENOMEM;
-    lk_status status = lki_object_begin(o, c, args);
+    lk_status status = lki_object_begin(o, c, args, NULL);
     lki_json_close(o, '}');
     return status;
 }
@@ -397,9 +402,20 @@ static bool numbers_of(const lki_json *v, const lk_shape *s, int axis, double **
     return good;
 }
 
+/* The list in what Keras writes for a tuple, {"class_name": "__tuple__", "items": [...]}, and for an array, {"class_name":
+ * "__numpy__", "config": {"value": [...], "dtype": ...}}; else the value itself. */
+static const lki_json *bare(const lki_json *v)
+{
+    const lki_json *type = lki_json_get(v, "class_name"), *items = lki_json_get(v, "items");
+    const lki_json *value = lki_json_get(lki_json_get(v, "config"), "value");
+    if (v->type != LKI_JSON_OBJECT || !type || type->type != LKI_JSON_STRING || strncmp(type->text, "__", 2) != 0) return v;
+    return items ? items : value ? value : v;
+}
+
 READ(ARRAY)
 {
     lk_shape s = {0};
+    v = bare(v);
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
     if (!shape_of(v, &s)) return wrong(r, f, v, "a number or nested lists of numbers");
     double *data LKI_RELEASED = lki_alloc_array(lki_shape_size(&s), sizeof *data), *next = data;

@@ -270,6 +270,7 @@ static lk_status find_member(const lki_zip *zip, const char *name, uint64_t most
 
 static lk_status make_model(const char *path, contents *c)
 {
+    lki_policies_tell(path, c->config);
     c->model = lki_model_read(path, c->config);
     return c->model ? LK_OK : lk_failed() ? lk_error_code() : LK_ENOMEM;
 }
@@ -443,7 +444,10 @@ static lk_model *from_text(const char *name, const char *json, size_t size)
 {
     const lki_json *root = NULL;
     lk_model       *m = NULL;
-    if (lki_json_parse(name, json, size, &root) == LK_OK) m = lki_model_read(name, root);
+    if (lki_json_parse(name, json, size, &root) == LK_OK) {
+        lki_policies_tell(name, root);
+        m = lki_model_read(name, root);
+    }
     lki_json_free(root);
     return m;
 }

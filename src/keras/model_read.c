@@ -89,6 +89,7 @@ static lk_layer *made_by(const lki_reading *r, const lki_class *c, const lki_jso
     if (args && lki_config_read(r, c, object, call, args) == LK_OK) {
         l = c->make(args);
         if (!l) lki_read_blame(r, before);
+        else lki_policy_note(r, l, object);
         lki_config_free(c, args);
     }
     return l;
@@ -142,7 +143,7 @@ static lk_status read_input(const lki_reading *r, const lki_json *config, lk_inp
     LKI_TRY(only(r, config, "optional"));
     a->name = lki_text_in(config, "name");
     if (!dtype || dtype->type == LKI_JSON_NULL) return LK_OK;
-    if (dtype->type == LKI_JSON_OBJECT) return lki_dtype_check(r, dtype);
+    if (dtype->type == LKI_JSON_OBJECT) return lki_dtype_check(r, dtype, NULL);
     int  type = dtype->type == LKI_JSON_STRING ? lki_dtype_of_keras(dtype->text) : -1;
     char text[80];
     if (type < 0)

@@ -115,7 +115,7 @@ static lk_status write_sequential(writing *w)
     const lk_model *m = w->model;
     key_literal(o, "trainable", "true");
     lki_json_key(o, "dtype");
-    lki_dtype_write(o);
+    lki_dtype_write(o, NULL);
     lki_json_key(o, "layers");
     lki_json_open(o, '[');
     if (w->shape) {

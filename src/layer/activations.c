@@ -1,5 +1,5 @@
-/* Activations as layers: Activation, ReLU, LeakyReLU, Softmax. Rows keep their shape. */
-#include "layer/layer.h"
+/* Activations as layers: Activation, ReLU, LeakyReLU, ELU, Softmax. Rows keep their shape, except under glu. */
+#include "layer/axes.h"
 #include "op/gradient.h"
 
 /* ---- Activation ---- */
@@ -8,6 +8,16 @@ typedef struct activation {
     lk_layer                 layer;
     lk_activation_layer_args set;
 } activation;
+
+static lk_status output_activation(const lk_layer *l, const lk_shape *in, lk_shape *out)
+{
+    *out = *in;
+    if (((const activation *)l)->set.activation != LK_GLU) return LK_OK;
+    const int64_t width = in->rank ? in->dim[in->rank - 1] : 1;
+    if (width >= 0 && width % 2) return lki_layer_refuse(l, in, "glu needs an even size of the last axis, to cut it in two halves");
+    if (width >= 0) out->dim[out->rank - 1] = width / 2;
+    return LK_OK;
+}
 
 static lk_tensor *call_activation(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
@@ -28,12 +38,13 @@ static const lki_field ACTIVATION_FIELDS[] = {LKI_LAYER_FIELDS(lk_activation_lay
         .mask = lki_mask_passes,                                                                                                   \
         .call = call_##title,                                                                                                      \
         __VA_ARGS__}
-KIND(activation, activation, lk_activation_layer_args, "Activation", ACTIVATION_FIELDS, .name = "activation");
+KIND(activation, activation, lk_activation_layer_args, "Activation", ACTIVATION_FIELDS, .name = "activation",
+     .output = output_activation);
 
 lk_layer *lk_activation_layer_kw(lk_activation_layer_args a)
 {
     if (a.activation == LK_ACTIVATION_DEFAULT) return lki_fail(LK_EINVAL, "lk_activation_layer: the activation is missing"), NULL;
-    if (!lki_activation_fits("lk_activation_layer", a.activation)) return NULL;
+    if (a.activation != LK_GLU && !lki_activation_fits("lk_activation_layer", a.activation)) return NULL;
     return lki_layer_new("lk_activation_layer", &lki_activation_kind, &a);
 }
 
@@ -109,24 +120,54 @@ lk_layer *lk_leaky_relu_layer_kw(lk_leaky_relu_layer_args a)
     return lki_layer_new("lk_leaky_relu_layer", &lki_leaky_relu_kind, &a);
 }
 
+/* ---- ELU ---- */
+
+typedef struct elu {
+    lk_layer          layer;
+    lk_elu_layer_args set;
+} elu;
+
+static lk_tensor *call_elu(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    (void)pass;
+    return lk_elu(x, lki_number_or(((const elu *)l)->set.alpha, 1));
+}
+
+static void *make_elu(const void *args) { return lk_elu_layer_kw(*(const lk_elu_layer_args *)args); }
+
+/* Keras does not write alpha to files. */
+static const lki_field ELU_FIELDS[] = {LKI_LAYER_FIELDS(lk_elu_layer_args),
+                                       LKI_FIELD(NUMBER, lk_elu_layer_args, alpha, .standard = 1)};
+KIND(elu, elu, lk_elu_layer_args, "ELU", ELU_FIELDS, .name = "elu");
+
+lk_layer *lk_elu_layer_kw(lk_elu_layer_args a) { return lki_layer_new("lk_elu_layer", &lki_elu_kind, &a); }
+
 /* ---- Softmax ---- */
 
 typedef struct softmax {
     lk_layer              layer;
-    lk_softmax_layer_args set;
+    lk_softmax_layer_args set; /* axis is never empty */
 } softmax;
 
-static int softmax_axis(const lk_layer *l) { return lki_axis_or(((const softmax *)l)->set.axis, -1); }
-
-bool lki_softmax_is_last(const lk_layer *l, int rank) { return lki_axis_normal(softmax_axis(l), rank + 1) == rank; }
+bool lki_softmax_is_last(const lk_layer *l, int rank)
+{
+    const lki_axes axis = lki_axes_of(((const softmax *)l)->set.axis);
+    return axis.count == 1 && lki_axis_normal(axis.value[0], rank + 1) == rank;
+}
 
 static lk_status output_softmax(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
-    if (lki_axis_normal(softmax_axis(l), in->rank + 1) < 1)
-        return lki_layer_refuse(l, in, "axis %d; it should be 1 to %d, or count from the end; 0 is the batch", softmax_axis(l),
-                                in->rank);
+    const lki_axes axis = lki_axes_of(((const softmax *)l)->set.axis);
+    lki_axes       axes;
     *out = *in;
-    return LK_OK;
+    return lki_row_axes(l, in, "axis", &axis, &axes);
+}
+
+static lk_tensor *softmax_of(lk_tensor *x, lk_axes list)
+{
+    const lki_axes axis = lki_axes_of(list);
+    if (axis.count == 1) return lk_softmax(x, .axis = LK_AXIS((int)axis.value[0]));
+    return lk_exp(lk_sub(x, lk_reduce_logsumexp(x, .axis = list, .keepdims = LK_ON)));
 }
 
 static const char *const SOFTMAX_ARGUMENTS[] = {"inputs", "mask", NULL};
@@ -134,22 +175,27 @@ static const char *const SOFTMAX_ARGUMENTS[] = {"inputs", "mask", NULL};
 /* Entries where the mask, which is broadcast from the last axis on, is false get 0. */
 static lk_tensor *call_softmax(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    lk_tensor *mask = lki_mask_given(pass, 1);
-    if (lki_bad(x) || !mask) return lk_softmax(x, .axis = LK_AXIS(softmax_axis(l)));
+    const lk_axes axis = ((const softmax *)l)->set.axis;
+    lk_tensor    *mask = lki_mask_given(pass, 1);
+    if (lki_bad(x) || !mask) return softmax_of(x, axis);
     x = lk_where(mask, x, lki_like(x, x->dtype == LK_F16 ? -3e4 : -1e9));
-    return lk_where(mask, lk_softmax(x, .axis = LK_AXIS(softmax_axis(l))), lki_like(x, 0));
+    return lk_where(mask, softmax_of(x, axis), lki_like(x, 0));
 }
 
 static void *make_softmax(const void *args) { return lk_softmax_layer_kw(*(const lk_softmax_layer_args *)args); }
 
 static const lki_field SOFTMAX_FIELDS[] = {LKI_LAYER_FIELDS(lk_softmax_layer_args),
-                                           LKI_FIELD(AXIS, lk_softmax_layer_args, axis, .standard = -1)};
-KIND(softmax, softmax, lk_softmax_layer_args, "Softmax", SOFTMAX_FIELDS, .name = "softmax",
-     .most = 2, .fewest = 1, .arguments = SOFTMAX_ARGUMENTS, .output = output_softmax);
+                                           LKI_FIELD(AXES, lk_softmax_layer_args, axis, .alone = true)};
+KIND(softmax, softmax, lk_softmax_layer_args, "Softmax", SOFTMAX_FIELDS, .name = "softmax", .fewest = 1, .most = 2,
+     .arguments = SOFTMAX_ARGUMENTS, .output = output_softmax);
 
 lk_layer *lk_softmax_layer_kw(lk_softmax_layer_args a)
 {
-    if (lki_axis_or(a.axis, -1) == 0)
-        return lki_fail(LK_EINVAL, "lk_softmax_layer: axis 0 is the batch; rows are normalised one by one"), NULL;
+    const lki_axes axis = lki_axes_of(a.axis);
+    if (axis.count < 0) return NULL; /* LK_AXES reported it */
+    if (!axis.count) a.axis = -1;
+    for (int i = 0; i < axis.count; i++)
+        if (axis.value[i] == 0 || axis.value[i] == LKI_ZERO) /* LK_AXIS(0) */
+            return lki_fail(LK_EINVAL, "lk_softmax_layer: axis 0 is the batch; rows are normalised one by one"), NULL;
     return lki_layer_new("lk_softmax_layer", &lki_softmax_kind, &a);
 }

@@ -3,7 +3,7 @@
  * Synchronised, the statistics are those of the whole batch and the moving ones are mirrored: every replica assigns the same value.
  * Otherwise each replica has separate ones; read outside of replicas they are their mean. A replica without rows does not change
  * its own. */
-#include "layer/layer.h"
+#include "layer/axes.h"
 #include <math.h>
 
 typedef struct batch_normalization {
@@ -14,14 +14,18 @@ typedef struct batch_normalization {
 
 static const char *const ARGUMENTS[] = {"inputs", "mask", NULL};
 
+static int axis_of(const lk_layer *l, const lk_shape *in)
+{
+    return lki_row_axis(l, in, "axis", lki_axis_or(((const batch_normalization *)l)->set.axis, -1));
+}
+
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
-    const int64_t channels = in->dim[in->rank - 1];
-    const int     axis = lki_axis_or(((const batch_normalization *)l)->set.axis, -1);
+    const int axis = axis_of(l, in);
+    if (axis < 0) return LK_ESHAPE;
+    const int64_t channels = in->dim[axis - 1];
     if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
-    if (axis != -1 && axis != in->rank)
-        return lki_layer_refuse(l, in, "axis %d; the channels are the last axis, -1 or %d", axis, in->rank);
     if (l->count && channels != l->weight[0].variable->shape.dim[0])
         return lki_layer_refuse(l, in, "there should be %lld channels, as when its statistics were made",
                                 (long long)l->weight[0].variable->shape.dim[0]);
@@ -29,10 +33,10 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     return LK_OK;
 }
 
-static lk_status add(batch_normalization *b, int *index, lki_weight w, const lk_shape *in)
+static lk_status add(batch_normalization *b, int *index, lki_weight w, int64_t channels)
 {
     *index = b->layer.count;
-    return lki_layer_weight(&b->layer, w, LK_SHAPE(in->dim[in->rank - 1]));
+    return lki_layer_weight(&b->layer, w, LK_SHAPE(channels));
 }
 
 static lk_status build(lk_layer *l, const lk_shape *in)
@@ -46,11 +50,14 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     lki_weight                         mean = moving, variance = moving;
     mean.name = "moving_mean", mean.initializer = a->moving_mean_initializer, mean.standard = lki_first_zeros;
     variance.name = "moving_variance", variance.initializer = a->moving_variance_initializer, variance.standard = lki_first_ones;
+    const int     axis = axis_of(l, in);
+    const int64_t n = axis < 0 ? 0 : in->dim[axis - 1];
+    if (axis < 0) return LK_ESHAPE;
     b->gamma = b->beta = -1;
-    if (a->scale != LK_OFF) LKI_TRY(add(b, &b->gamma, LKI_WEIGHT(a, gamma, lki_first_ones), in));
-    if (a->center != LK_OFF) LKI_TRY(add(b, &b->beta, LKI_WEIGHT(a, beta, lki_first_zeros), in));
-    LKI_TRY(add(b, &b->mean, mean, in));
-    return add(b, &b->variance, variance, in);
+    if (a->scale != LK_OFF) LKI_TRY(add(b, &b->gamma, LKI_WEIGHT(a, gamma, lki_first_ones), n));
+    if (a->center != LK_OFF) LKI_TRY(add(b, &b->beta, LKI_WEIGHT(a, beta, lki_first_zeros), n));
+    LKI_TRY(add(b, &b->mean, mean, n));
+    return add(b, &b->variance, variance, n);
 }
 
 /* If no row was seen, the function returns the same tensor as it was given. */
@@ -59,8 +66,8 @@ static lk_status move(const lk_layer *l, int i, const lk_tensor *before, lk_tens
     return after == before ? LK_OK : lk_assign(l->weight[i].variable, after);
 }
 
-/* A layer that is not trainable works as in inference. */
-static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+/* With its channels last. A layer that is not trainable works as in inference. */
+static lk_tensor *normalized(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const batch_normalization *b = (const batch_normalization *)l;
     const bool                 training = pass->training && l->trainable;
@@ -68,10 +75,24 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     lk_tuple                   out =
         lk_nn_batch_norm(x, b->gamma < 0 ? NULL : lki_layer_read(l, b->gamma), b->beta < 0 ? NULL : lki_layer_read(l, b->beta),
                          .epsilon = b->set.epsilon, .moving_mean = mean, .moving_variance = variance, .momentum = b->set.momentum,
-                         .mask = training ? lki_mask_given(pass, 1) : NULL, .training = training ? LK_ON : LK_OFF, .synchronized = b->set.synchronized == LK_OFF ? LK_OFF : LK_ON);
+                         .mask = training ? lki_mask_given(pass, 1) : NULL, .training = training ? LK_ON : LK_OFF,
+                         .synchronized = b->set.synchronized == LK_OFF ? LK_OFF : LK_ON);
     if (!training || lki_bad(out.item[0])) return out.item[0];
     if (move(l, b->mean, mean, out.item[1]) != LK_OK || move(l, b->variance, variance, out.item[2]) != LK_OK) return &lki_poison;
     return out.item[0];
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    if (lki_bad(x)) return x;
+    const lk_shape row = lki_row_of(x);
+    const int      axis = axis_of(l, &row), last = x->shape.rank - 1;
+    if (axis < 0) return &lki_poison;
+    if (axis == last) return normalized(l, x, pass);
+    if (pass->training && lki_mask_given(pass, 1))
+        return lki_refuse(LK_EUNSUPPORTED, "layer \"%s\": with a mask the channels must be the last axis, not %d",
+                          lki_layer_title(l), axis);
+    return lki_axis_move(normalized(l, lki_axis_move(x, axis, last), pass), last, axis);
 }
 
 static void *make(const void *args) { return lk_batch_normalization_kw(*(const lk_batch_normalization_args *)args); }
@@ -99,7 +120,8 @@ const lki_layer_kind lki_batch_normalization_kind = {
     .arguments = ARGUMENTS,
     .output = output,
     .build = build,
-    .mask = lki_mask_passes, .call = call};
+    .mask = lki_mask_passes,
+    .call = call};
 
 static bool within(const char *name, double x, double most)
 {

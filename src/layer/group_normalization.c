@@ -1,6 +1,6 @@
 /* GroupNormalization: the channels of a row in groups; each group gets mean 0 and variance 1 over its cells and channels; then
  * gamma and beta per channel. */
-#include "layer/layer.h"
+#include "layer/axes.h"
 
 typedef struct group_normalization {
     lk_layer                    layer;
@@ -8,11 +8,18 @@ typedef struct group_normalization {
     int                         gamma, beta; /* indices of weights; -1: none */
 } group_normalization;
 
+static int axis_of(const lk_layer *l, const lk_shape *in)
+{
+    return lki_row_axis(l, in, "axis", lki_axis_or(((const group_normalization *)l)->set.axis, -1));
+}
+
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
     const int64_t groups = ((const group_normalization *)l)->set.groups;
     if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
-    int64_t channels = in->dim[in->rank - 1];
+    const int axis = axis_of(l, in);
+    if (axis < 0) return LK_ESHAPE;
+    const int64_t channels = in->dim[axis - 1];
     if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
     if (channels < 1 || channels > INT32_MAX || (groups > 0 && channels % groups))
         return lki_layer_refuse(l, in, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
@@ -27,7 +34,9 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 {
     group_normalization               *n = (group_normalization *)l;
     const lk_group_normalization_args *a = &n->set;
-    const lk_shape                     channels = LK_SHAPE(in->dim[in->rank - 1]);
+    const int                          axis = axis_of(l, in);
+    if (axis < 0) return LK_ESHAPE;
+    const lk_shape channels = LK_SHAPE(in->dim[axis - 1]);
     n->gamma = n->beta = -1;
     if (a->scale != LK_OFF) {
         n->gamma = l->count;
@@ -38,14 +47,24 @@ static lk_status build(lk_layer *l, const lk_shape *in)
     return lki_layer_weight(l, LKI_WEIGHT(a, beta, lki_first_zeros), channels);
 }
 
-static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+/* With its channels last. */
+static lk_tensor *normalized(const group_normalization *n, lk_tensor *x)
 {
-    const group_normalization *n = (const group_normalization *)l;
-    (void)pass;
+    const lk_layer *l = &n->layer;
     if (lki_bad(x)) return x;
     return lk_nn_group_norm(x, n->gamma < 0 ? NULL : lki_layer_read(l, n->gamma), n->beta < 0 ? NULL : lki_layer_read(l, n->beta),
                             .groups = (int)(n->set.groups < 0 ? x->shape.dim[x->shape.rank - 1] : n->set.groups),
                             .epsilon = n->set.epsilon);
+}
+
+static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
+{
+    (void)pass;
+    if (lki_bad(x)) return x;
+    const lk_shape row = lki_row_of(x);
+    const int      axis = axis_of(l, &row), last = x->shape.rank - 1;
+    if (axis < 0) return &lki_poison;
+    return lki_axis_move(normalized((const group_normalization *)l, lki_axis_move(x, axis, last)), last, axis);
 }
 
 static void *make(const void *args) { return lk_group_normalization_kw(*(const lk_group_normalization_args *)args); }
@@ -53,7 +72,7 @@ static void *make(const void *args) { return lk_group_normalization_kw(*(const l
 static const lki_field FIELDS[] = {
     LKI_LAYER_FIELDS(lk_group_normalization_args),
     LKI_FIELD(INTEGER, lk_group_normalization_args, groups, .standard = 32),
-    LKI_FIXED("axis", "-1"),
+    LKI_FIELD(AXIS, lk_group_normalization_args, axis, .standard = -1),
     LKI_GAMMA_AND_BETA_FIELDS(lk_group_normalization_args),
 };
 
@@ -62,7 +81,8 @@ const lki_layer_kind lki_group_normalization_kind = {
     LKI_LAYER_OF(group_normalization, lk_group_normalization_args, "GroupNormalization", FIELDS),
     .output = output,
     .build = build,
-    .mask = lki_mask_passes, .call = call};
+    .mask = lki_mask_passes,
+    .call = call};
 
 lk_layer *lk_group_normalization_kw(lk_group_normalization_args a)
 {

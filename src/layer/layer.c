@@ -13,15 +13,38 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const lki_activation_words[LK_ACTIVATION_COUNT] = {[LK_LINEAR] = "linear",       [LK_RELU] = "relu",
-                                                               [LK_RELU6] = "relu6",         [LK_GELU] = "gelu",
-                                                               [LK_GELU_TANH] = "gelu_tanh", [LK_SIGMOID] = "sigmoid",
-                                                               [LK_TANH] = "tanh",           [LK_SOFTPLUS] = "softplus",
-                                                               [LK_SOFTSIGN] = "softsign",   [LK_ELU] = "elu",
-                                                               [LK_SELU] = "selu",           [LK_LEAKY_RELU] = "leaky_relu",
-                                                               [LK_SWISH] = "silu",          [LK_HARD_SIGMOID] = "hard_sigmoid",
-                                                               [LK_MISH] = "mish",           [LK_EXPONENTIAL] = "exponential",
-                                                               [LK_SOFTMAX] = "softmax",     [LK_LOG_SOFTMAX] = "log_softmax"};
+const char *const lki_activation_words[LK_ACTIVATION_COUNT] = {
+    [LK_LINEAR] = "linear",
+    [LK_RELU] = "relu",
+    [LK_RELU6] = "relu6",
+    [LK_GELU] = "gelu",
+    [LK_GELU_TANH] = "gelu_tanh",
+    [LK_SIGMOID] = "sigmoid",
+    [LK_TANH] = "tanh",
+    [LK_SOFTPLUS] = "softplus",
+    [LK_SOFTSIGN] = "softsign",
+    [LK_ELU] = "elu",
+    [LK_SELU] = "selu",
+    [LK_LEAKY_RELU] = "leaky_relu",
+    [LK_SWISH] = "silu",
+    [LK_HARD_SIGMOID] = "hard_sigmoid",
+    [LK_MISH] = "mish",
+    [LK_EXPONENTIAL] = "exponential",
+    [LK_SOFTMAX] = "softmax",
+    [LK_LOG_SOFTMAX] = "log_softmax",
+    [LK_CELU] = "celu",
+    [LK_GLU] = "glu",
+    [LK_HARD_SHRINK] = "hard_shrink",
+    [LK_HARD_SILU] = "hard_silu",
+    [LK_HARD_TANH] = "hard_tanh",
+    [LK_LOG_SIGMOID] = "log_sigmoid",
+    [LK_SOFT_SHRINK] = "soft_shrink",
+    [LK_SPARSE_PLUS] = "sparse_plus",
+    [LK_SPARSE_SIGMOID] = "sparse_sigmoid",
+    [LK_SPARSEMAX] = "sparsemax",
+    [LK_SQUAREPLUS] = "squareplus",
+    [LK_TANH_SHRINK] = "tanh_shrink",
+};
 const char *const lki_padding_words[3] = {[LK_VALID] = "valid", [LK_SAME] = "same", [LK_CAUSAL] = "causal"};
 
 /* ---- life ---- */
@@ -447,6 +470,10 @@ lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *fo
 
 bool lki_activation_fits(const char *call, lk_activation activation)
 {
+    if (activation == LK_GLU)
+        return lki_fail(LK_EINVAL, "%s: the activation glu halves the last axis; put lk_activation_layer(LK_GLU) after the layer",
+                        call),
+               false;
     if ((unsigned)activation < LK_ACTIVATION_COUNT) return true;
     return lki_fail(LK_EINVAL, "%s: there is no activation %d", call, (int)activation), false;
 }

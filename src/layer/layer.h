@@ -142,6 +142,7 @@ struct lk_layer {
     lk_shape        input_shape; /* as given; rank 0: not given */
     lk_regularizer *activity;    /* for the layer's results; held by the arguments; NULL: none */
     char            seed[32];    /* "seed/7"; "": none given */
+    const char     *policy;      /* the dtype policy that a Keras file gave it, static; NULL: float32. It only goes back to files */
     const char     *met;   /* "201": a Keras file calls it with three named tensors, visited in the order of their names; NULL:
                             * not */
     lk_variable    *calls; /* training calls by hand, outside of a model: an input of its random numbers. A reference; mostly

@@ -1,10 +1,10 @@
-/* Normalization: (x - mean) / sqrt(variance), channel by channel, with numbers that were given or learnt from a dataset; or its
- * inverse.
+/* Normalization: (x - mean) / sqrt(variance), entry by entry of some axes (the channels), with numbers that were given or learnt
+ * from a dataset; or its inverse.
  *
  * Learnt numbers are kept separately from the weights, so a layer can learn before or after it is built. */
 #include "core/memory.h"
 #include "core/rounding.h"
-#include "layer/layer.h"
+#include "layer/axes.h"
 #include "op/gradient.h"
 #include <lockstep/model.h>
 #include <string.h>
@@ -24,24 +24,57 @@ static void destroy(lk_layer *l)
     lki_drop(n->learnt[VARIANCE]);
 }
 
-/* The number of channels that its numbers are for; -1: any. */
-static int64_t made_for(const normalization *n)
+/* The axes of a batch whose entries have a mean each, ascending; none: one mean for all. */
+static lk_status kept_axes(const lk_layer *l, const lk_shape *in, lki_axes *out)
 {
-    const lk_shape *s = n->layer.count    ? &n->layer.weight[MEAN].variable->shape
-                        : n->set.mean     ? &n->set.mean->shape
-                        : n->learnt[MEAN] ? &n->learnt[MEAN]->shape
-                                          : NULL;
-    const bool      broadcasts = n->set.mean && s && lki_shape_size(s) == 1;
-    return s && !broadcasts ? s->dim[0] : -1;
+    const lki_axes given = lki_axes_of(((const normalization *)l)->set.axis);
+    LKI_TRY(lki_row_axes(l, in, "axis", &given, out));
+    lki_axes_sort(out);
+    return LK_OK;
+}
+
+/* The shape of its numbers for such rows. */
+static lk_shape numbers_shape(const lk_shape *in, const lki_axes *axes)
+{
+    lk_shape s = {.rank = axes->count};
+    for (int i = 0; i < axes->count; i++)
+        s.dim[i] = in->dim[axes->value[i] - 1];
+    return s;
+}
+
+/* The shape of the numbers that there are; NULL: none yet. */
+static const lk_shape *made_for(const normalization *n)
+{
+    return n->layer.count    ? &n->layer.weight[MEAN].variable->shape
+           : n->set.mean     ? &n->set.mean->shape
+           : n->learnt[MEAN] ? &n->learnt[MEAN]->shape
+                             : NULL;
+}
+
+/* Numbers that were given may have fewer axes and sizes of 1. */
+static bool fits(const normalization *n, const lk_shape *numbers)
+{
+    const lk_shape *known = made_for(n);
+    if (!known || (n->set.mean ? known->rank > numbers->rank : known->rank != numbers->rank)) return !known;
+    for (int i = 1; i <= known->rank; i++) {
+        const int64_t size = known->dim[known->rank - i];
+        if (size != numbers->dim[numbers->rank - i] && !(n->set.mean && size == 1)) return false;
+    }
+    return true;
 }
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 {
-    if (in->rank < 1) return lki_layer_refuse(l, in, "a row needs at least one axis, its channels");
-    const int64_t channels = in->dim[in->rank - 1], known = made_for((const normalization *)l);
-    if (channels < 0) return lki_layer_refuse(l, in, "the channels need a fixed number");
-    if (known >= 0 && channels != known)
-        return lki_layer_refuse(l, in, "there should be %lld channels, as in its mean and variance", (long long)known);
+    const normalization *n = (const normalization *)l;
+    lki_axes             axes;
+    char                 text[2][LKI_SHAPE_TEXT];
+    LKI_TRY(kept_axes(l, in, &axes));
+    const lk_shape numbers = numbers_shape(in, &axes);
+    for (int i = 0; i < numbers.rank; i++)
+        if (numbers.dim[i] < 0) return lki_layer_refuse(l, in, "the channels (axis %d) need a fixed number", (int)axes.value[i]);
+    if (!fits(n, &numbers))
+        return lki_layer_refuse(l, in, "the channels are %s, and its mean and variance are for %s",
+                                lki_shape_text(&numbers, text[0]), lki_shape_text(made_for(n), text[1]));
     *out = *in;
     return LK_OK;
 }
@@ -75,20 +108,38 @@ static lk_status add(normalization *n, lki_weight w, lk_tensor *learnt, lk_shape
 static lk_status build(lk_layer *l, const lk_shape *in)
 {
     normalization *n = (normalization *)l;
-    lk_shape       channels = LK_SHAPE(in->dim[in->rank - 1]);
+    lki_axes       axes;
     if (n->set.mean) return LK_OK;
+    LKI_TRY(kept_axes(l, in, &axes));
+    const lk_shape channels = numbers_shape(in, &axes);
     LKI_TRY(add(n, (lki_weight){.name = "mean", .standard = lki_first_zeros}, n->learnt[MEAN], channels));
     LKI_TRY(add(n, (lki_weight){.name = "variance", .standard = lki_first_ones}, n->learnt[VARIANCE], channels));
     return add(n, (lki_weight){.name = "count", .standard = first_count}, NULL, (lk_shape){0});
 }
 
+/* A mean or variance with an axis for each of x's: their own are the last ones of `axes`. */
+static lk_tensor *spread(lk_tensor *numbers, int rank, const lki_axes *axes)
+{
+    if (lki_bad(numbers)) return numbers;
+    lk_shape s = {.rank = rank};
+    for (int i = 0; i < rank; i++)
+        s.dim[i] = 1;
+    for (int i = 1; i <= numbers->shape.rank; i++)
+        s.dim[axes->value[axes->count - i]] = numbers->shape.dim[numbers->shape.rank - i];
+    return lk_reshape(numbers, s);
+}
+
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     const normalization *n = (const normalization *)l;
-    lk_tensor           *mean = n->set.mean ? n->set.mean : lki_layer_read(l, MEAN);
-    lk_tensor           *variance = n->set.mean ? n->set.variance : lki_layer_read(l, VARIANCE);
+    lki_axes             axes;
     (void)pass;
-    if (lki_bad(x) || lki_bad(variance)) return &lki_poison;
+    if (lki_bad(x)) return x;
+    const lk_shape row = lki_row_of(x);
+    if (kept_axes(l, &row, &axes) != LK_OK) return &lki_poison;
+    lk_tensor *mean = spread(n->set.mean ? n->set.mean : lki_layer_read(l, MEAN), x->shape.rank, &axes);
+    lk_tensor *variance = spread(n->set.mean ? n->set.variance : lki_layer_read(l, VARIANCE), x->shape.rank, &axes);
+    if (lki_bad(variance)) return &lki_poison;
     lk_tensor *deviation = lk_maximum(lk_sqrt(variance), lki_like(variance, 1e-7));
     return n->set.invert == LK_ON ? lk_add(mean, lk_mul(x, deviation)) : lk_div(lk_sub(x, mean), deviation);
 }
@@ -96,7 +147,7 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 static void *make(const void *args) { return lk_normalization_kw(*(const lk_normalization_args *)args); }
 
 static const lki_field FIELDS[] = {
-    LKI_LAYER_FIELDS(lk_normalization_args),           LKI_FIXED("axis", "[-1]"),
+    LKI_LAYER_FIELDS(lk_normalization_args),           LKI_FIELD(AXES, lk_normalization_args, axis, .none = true, .standard = -1),
     LKI_FIELD(SWITCH, lk_normalization_args, invert),  LKI_FIELD(ARRAY, lk_normalization_args, mean),
     LKI_FIELD(ARRAY, lk_normalization_args, variance),
 };
@@ -105,17 +156,18 @@ const lki_layer_kind lki_normalization_kind = {.name = "normalization",
                                                LKI_LAYER_OF(normalization, lk_normalization_args, "Normalization", FIELDS),
                                                .output = output,
                                                .build = build,
-                                               .mask = lki_mask_passes, .call = call,
+                                               .mask = lki_mask_passes,
+                                               .call = call,
                                                .destroy = destroy};
 
 /* ---- numbers that are given ---- */
 
-static bool is_number_list(const char *name, lk_tensor **given)
+static bool is_number_list(const char *name, lk_tensor **given, int axes)
 {
     char text[LKI_SHAPE_TEXT];
     if (!lki_is_kind(*given, LKI_KIND_TENSOR)) return lki_fail(LK_EINVAL, "lk_normalization: %s is not a tensor", name), false;
     if (!lk_data(*given)) return false;
-    if ((*given)->shape.rank > 1)
+    if ((*given)->shape.rank > axes)
         return lki_fail(LK_ESHAPE, "lk_normalization: %s is %s; it should be one number, or one per channel", name,
                         lki_shape_text(&(*given)->shape, text)),
                false;
@@ -125,13 +177,15 @@ static bool is_number_list(const char *name, lk_tensor **given)
 
 static bool given_fit(lk_normalization_args *a)
 {
-    char text[2][LKI_SHAPE_TEXT];
+    char      text[2][LKI_SHAPE_TEXT];
+    const int axes = lki_axes_of(a->axis).count;
+    if (axes < 0) return false; /* LK_AXES reported it */
     if (!a->mean && !a->variance) return true;
     if (!a->mean || !a->variance)
         return lki_fail(LK_EINVAL, "lk_normalization: %s is given without %s; give both, or none and call lk_normalization_adapt()",
                         a->mean ? "mean" : "variance", a->mean ? "variance" : "mean"),
                false;
-    if (!is_number_list("mean", &a->mean) || !is_number_list("variance", &a->variance)) return false;
+    if (!is_number_list("mean", &a->mean, axes) || !is_number_list("variance", &a->variance, axes)) return false;
     if (!lki_shape_equal(&a->mean->shape, &a->variance->shape))
         return lki_fail(LK_ESHAPE, "lk_normalization: mean is %s, variance %s; they should be alike",
                         lki_shape_text(&a->mean->shape, text[0]), lki_shape_text(&a->variance->shape, text[1])),
@@ -145,24 +199,28 @@ static bool given_fit(lk_normalization_args *a)
 
 lk_layer *lk_normalization_kw(lk_normalization_args a)
 {
+    if (!a.axis) a.axis = -1;
     return given_fit(&a) ? lki_layer_new("lk_normalization", &lki_normalization_kind, &a) : NULL;
 }
 
 /* ---- learning ---- */
 
 typedef struct moments {
-    int64_t channels;       /* 0: nothing seen yet */
-    double  count;          /* cells seen, of each channel */
-    double *mean, *squares; /* summed squares of the distances from the mean; then room for two more lists */
+    int64_t  channels;       /* 0: nothing seen yet */
+    lk_shape numbers;        /* their shape */
+    double   count;          /* cells seen, of each channel */
+    double  *mean, *squares; /* summed squares of the distances from the mean; then room for two more lists */
 } moments;
 
 static const char *const ADAPT = "lk_normalization_adapt";
 
-static lk_status moments_open(moments *m, int64_t channels)
+static lk_status moments_open(moments *m, const lk_shape *numbers)
 {
+    const int64_t channels = lki_shape_size(numbers);
     m->mean = lki_zalloc_array(lki_size_add(channels, 1), 4 * sizeof *m->mean);
     if (!m->mean) return LK_ENOMEM;
     m->channels = channels;
+    m->numbers = *numbers;
     m->squares = m->mean + channels;
     return LK_OK;
 }
@@ -191,39 +249,66 @@ static void moments_add(moments *m, int64_t cells, const float *x)
     m->count += (double)cells;
 }
 
+/* The axes of a batch with those of the channels last. */
+static lk_tensor *channels_last(lk_tensor *x, const lki_axes *axes)
+{
+    lki_axes order = {0};
+    unsigned kept = 0;
+    for (int i = 0; i < axes->count; i++)
+        kept |= 1u << axes->value[i];
+    for (int i = 0; i < x->shape.rank; i++)
+        if (!(kept >> i & 1)) order.value[order.count++] = i;
+    for (int i = 0; i < axes->count; i++)
+        order.value[order.count++] = axes->value[i];
+    return lk_transpose(x, lki_axes_list(&order));
+}
+
+/* The numbers that an element has a mean for; an error if they are not those of the layer, or of the elements before. */
+static lk_status numbers_of(const lk_layer *l, const moments *m, const lk_tensor *x, lki_axes *axes, lk_shape *numbers)
+{
+    char           text[2][LKI_SHAPE_TEXT];
+    const lk_shape row = lki_row_of(x), *known = m->channels ? &m->numbers : l->count ? made_for((const normalization *)l) : NULL;
+    LKI_TRY(kept_axes(l, &row, axes));
+    *numbers = numbers_shape(&row, axes);
+    if (lki_shape_size(numbers) < 1)
+        return lki_fail(LK_ESHAPE, "%s: an element of %s has no channels", ADAPT, lki_shape_text(&x->shape, text[0]));
+    if (!known || lki_shape_equal(known, numbers)) return LK_OK;
+    return lki_fail(LK_ESHAPE, "%s: an element of %s; layer \"%s\" has channels %s", ADAPT, lki_shape_text(&x->shape, text[0]),
+                    lki_layer_title(l), lki_shape_text(known, text[1]));
+}
+
 static lk_status learn_from(const lk_layer *l, moments *m, lk_tensor *x)
 {
-    char text[LKI_SHAPE_TEXT];
+    lki_axes axes;
+    lk_shape numbers;
     if (lki_bad(x)) return lki_poisoned_status(ADAPT);
     if (lki_stands_for(x)) return lki_fail(LK_EINVAL, "%s: an element is %s", ADAPT, lki_why_not_plain(x));
-    const int     rank = x->shape.rank;
-    const int64_t channels = rank ? x->shape.dim[rank - 1] : 0, known = made_for((const normalization *)l);
-    if (channels < 1) return lki_fail(LK_ESHAPE, "%s: an element of %s has no channels", ADAPT, lki_shape_text(&x->shape, text));
-    if ((m->channels && channels != m->channels) || (l->count && channels != known))
-        return lki_fail(LK_ESHAPE, "%s: an element of %s; layer \"%s\" has %lld channels", ADAPT, lki_shape_text(&x->shape, text),
-                        lki_layer_title(l), (long long)(m->channels ? m->channels : known));
-    if (!m->channels) LKI_TRY(moments_open(m, channels));
-    lk_tensor   *values = lk_cast(x, LK_F32);
+    if (x->shape.rank == 0) return lki_fail(LK_ESHAPE, "%s: an element of [] has no channels", ADAPT);
+    if (x->shape.rank == 1) x = lk_expand_dims(x, 0); /* a row, as in Keras */
+    if (lki_bad(x)) return LK_ENOMEM;
+    LKI_TRY(numbers_of(l, m, x, &axes, &numbers));
+    if (!m->channels) LKI_TRY(moments_open(m, &numbers));
+    lk_tensor   *values = lk_cast(channels_last(x, &axes), LK_F32);
     const float *data = lki_bad(values) ? NULL : lk_data(values);
     if (!data) return lki_poisoned_status(ADAPT);
-    const int64_t cells = lki_shape_size(&x->shape) / channels;
+    const int64_t cells = lki_shape_size(&x->shape) / m->channels;
     if (cells) moments_add(m, cells, data);
     return LK_OK;
 }
 
 /* A list of doubles as f32, without an owner. */
-static lk_tensor *as_floats(int64_t n, const double *from, double divisor)
+static lk_tensor *as_floats(const moments *m, const double *from, double divisor)
 {
-    lk_tensor *t = lk_zeros(LK_SHAPE(n), LK_F32);
+    lk_tensor *t = lk_zeros(m->numbers, LK_F32);
     float     *to = lki_bad(t) ? NULL : t->data;
-    for (int64_t i = 0; to && i < n; i++)
+    for (int64_t i = 0; to && i < m->channels; i++)
         to[i] = (float)(from[i] / divisor);
     return lki_bad(t) ? NULL : lki_retain(t);
 }
 
 static lk_status keep(normalization *n, const moments *m)
 {
-    lk_tensor *learnt[2] = {as_floats(m->channels, m->mean, 1), as_floats(m->channels, m->squares, m->count)};
+    lk_tensor *learnt[2] = {as_floats(m, m->mean, 1), as_floats(m, m->squares, m->count)};
     lk_status  status = learnt[MEAN] && learnt[VARIANCE] ? LK_OK : LK_ENOMEM;
     for (int i = MEAN; i <= VARIANCE && status == LK_OK && n->layer.count; i++)
         status = lk_assign(n->layer.weight[i].variable, learnt[i]);

@@ -12,6 +12,12 @@ static lk_tensor *gelu_tanh(lk_tensor *x) { return lk_gelu(x, LK_ON); }
 static lk_tensor *elu(lk_tensor *x) { return lk_elu(x, 1); }
 static lk_tensor *leaky_relu(lk_tensor *x) { return lk_leaky_relu(x, 0.2); }
 static lk_tensor *softmax(lk_tensor *x) { return lk_softmax(x); }
+static lk_tensor *celu(lk_tensor *x) { return lk_celu(x, 1); }
+static lk_tensor *glu(lk_tensor *x) { return lk_glu(x, -1); }
+static lk_tensor *hard_shrink(lk_tensor *x) { return lk_hard_shrink(x, 0.5); }
+static lk_tensor *soft_shrink(lk_tensor *x) { return lk_soft_shrink(x, 0.5); }
+static lk_tensor *sparsemax(lk_tensor *x) { return lk_sparsemax(x, -1); }
+static lk_tensor *squareplus(lk_tensor *x) { return lk_squareplus(x, 4); }
 
 /* Cross-entropies can use its operand, which is stored with the result. */
 static lk_tensor *sigmoid(lk_tensor *x)
@@ -46,6 +52,18 @@ lk_tensor *lk_activate(lk_tensor *x, lk_activation activation)
         [LK_EXPONENTIAL] = lk_exp,
         [LK_SOFTMAX] = softmax,
         [LK_LOG_SOFTMAX] = log_softmax,
+        [LK_CELU] = celu,
+        [LK_GLU] = glu,
+        [LK_HARD_SHRINK] = hard_shrink,
+        [LK_HARD_SILU] = lk_hard_silu,
+        [LK_HARD_TANH] = lk_hard_tanh,
+        [LK_LOG_SIGMOID] = lk_log_sigmoid,
+        [LK_SOFT_SHRINK] = soft_shrink,
+        [LK_SPARSE_PLUS] = lk_sparse_plus,
+        [LK_SPARSE_SIGMOID] = lk_sparse_sigmoid,
+        [LK_SPARSEMAX] = sparsemax,
+        [LK_SQUAREPLUS] = squareplus,
+        [LK_TANH_SHRINK] = lk_tanh_shrink,
     };
     if ((unsigned)activation >= LK_ACTIVATION_COUNT)
         return lki_refuse(LK_EINVAL, "lk_activate: there is no activation %d", (int)activation);

@@ -21,7 +21,7 @@
 #define POOL1 COMMON "\"pool_size\": [3], \"strides\": [1], \"padding\": \"same\", \"data_format\": \"channels_last\""
 #define NORM "\"epsilon\": 0.125, \"center\": true, \"scale\": true, " FOR("gamma") ", " FOR("beta")
 #define RECURRENT                                                                                                                  \
-    COMMON "\"units\": 3, \"return_sequences\": true, \"return_state\": true, \"go_backwards\": true, \"activation\": \"relu\", " \
+    COMMON "\"units\": 3, \"return_sequences\": true, \"return_state\": true, \"go_backwards\": true, \"activation\": \"relu\", "  \
            "\"dropout\": 0.25, \"recurrent_dropout\": 0.5, \"seed\": 7, " FOR("kernel") ", " FOR("recurrent") ", " WITH_BIAS
 #define OPTIMIZER                                                                                                                  \
     "\"name\": \"mine\", \"learning_rate\": 0.5, \"weight_decay\": 0.25, \"clipnorm\": 2.0, \"global_clipnorm\": null, "           \
@@ -57,10 +57,29 @@ static const struct {
     {LKI_KIND_LAYER, "BatchNormalization",
      COMMON NORM ", \"momentum\": 0.5, \"axis\": -1, \"synchronized\": true, \"renorm\": false, \"renorm_momentum\": 0.99, "
                  "\"moving_mean_initializer\": " HE ", \"moving_variance_initializer\": " HE},
-    {LKI_KIND_LAYER, "LayerNormalization", COMMON NORM ", \"axis\": [-2, -1], \"rms_scaling\": false"},
+    {LKI_KIND_LAYER, "LayerNormalization", COMMON NORM ", \"axis\": [-2, -1], \"rms_scaling\": true"},
     {LKI_KIND_LAYER, "GroupNormalization", COMMON NORM ", \"groups\": 4, \"axis\": -1"},
+    {LKI_KIND_LAYER, "RMSNormalization", COMMON "\"axis\": [1, 2], \"epsilon\": 0.5"},
+    {LKI_KIND_LAYER, "UnitNormalization", COMMON "\"axis\": [1, 2]"},
+    {LKI_KIND_LAYER, "SpectralNormalization",
+     COMMON "\"power_iterations\": 2, \"layer\": " OBJECT("layers", "Dense", "\"units\": 3")},
+    {LKI_KIND_LAYER, "LayerScale", COMMON "\"init_values\": 0.5, \"projection_dim\": 3"},
+    {LKI_KIND_LAYER, "CustomScaleLayer", COMMON "\"scale\": 0.5"},
+    {LKI_KIND_LAYER, "EinsumDense",
+     COMMON "\"equation\": \"abc,cd->abd\", \"output_shape\": [-1, 3], \"activation\": \"relu\", \"bias_axes\": \"d\", "
+            "\"activity_regularizer\": " L2 ", " FOR("bias") ", " FOR("kernel")},
     {LKI_KIND_LAYER, "Normalization", COMMON "\"axis\": [-1], \"invert\": true, \"mean\": [1.0, 2.0], \"variance\": [3.0, 4.0]"},
-    {LKI_KIND_LAYER, "Dropout", COMMON "\"rate\": 0.25, \"seed\": 7, \"noise_shape\": null"},
+    {LKI_KIND_LAYER, "Dropout", COMMON "\"rate\": 0.25, \"seed\": 7, \"noise_shape\": [-1, 1, 1]"},
+    {LKI_KIND_LAYER, "AlphaDropout", COMMON "\"rate\": 0.25, \"seed\": 7, \"noise_shape\": [1, 3]"},
+    {LKI_KIND_LAYER, "GaussianDropout", COMMON "\"rate\": 0.25, \"seed\": 7"},
+    {LKI_KIND_LAYER, "GaussianNoise", COMMON "\"stddev\": 0.25, \"seed\": 7"},
+    {LKI_KIND_LAYER, "ActivityRegularization", COMMON "\"l1\": 0.25, \"l2\": 0.5"},
+    {LKI_KIND_LAYER, "SpatialDropout1D", "\"name\": \"mine\", \"rate\": 0.25, \"seed\": 7, \"dtype\": \"float32\""},
+    {LKI_KIND_LAYER, "SpatialDropout3D", "\"name\": \"mine\", \"rate\": 0.25, \"seed\": 7, \"dtype\": \"float32\""},
+    {LKI_KIND_LAYER, "Identity", COMMON "\"dtype\": \"float32\""},
+    {LKI_KIND_LAYER, "RepeatVector", COMMON "\"n\": 3"},
+    {LKI_KIND_LAYER, "ELU", COMMON "\"alpha\": 0.5"},
+    {LKI_KIND_LAYER, "PReLU", COMMON "\"shared_axes\": [1, 2], " FOR("alpha")},
     {LKI_KIND_LAYER, "SpatialDropout2D", "\"name\": \"mine\", \"rate\": 0.25, \"seed\": 7, \"dtype\": \"float32\""},
     {LKI_KIND_LAYER, "Flatten", COMMON "\"data_format\": \"channels_last\""},
     {LKI_KIND_LAYER, "Reshape", COMMON "\"target_shape\": [2, -1]"},
@@ -71,7 +90,7 @@ static const struct {
     {LKI_KIND_LAYER, "Activation", COMMON "\"activation\": \"softmax\""},
     {LKI_KIND_LAYER, "ReLU", COMMON "\"max_value\": 6, \"negative_slope\": 0.25, \"threshold\": 0.5"},
     {LKI_KIND_LAYER, "LeakyReLU", COMMON "\"negative_slope\": 0.25"},
-    {LKI_KIND_LAYER, "Softmax", COMMON "\"axis\": -2"},
+    {LKI_KIND_LAYER, "Softmax", COMMON "\"axis\": [1, 2]"},
     {LKI_KIND_LAYER, "Add", COMMON "\"dtype\": \"float32\""},
     {LKI_KIND_LAYER, "Subtract", COMMON "\"dtype\": \"float32\""},
     {LKI_KIND_LAYER, "Multiply", COMMON "\"dtype\": \"float32\""},
@@ -97,14 +116,23 @@ static const struct {
     {LKI_KIND_LAYER, "Bidirectional", COMMON "\"merge_mode\": \"ave\", \"layer\": " OBJECT("layers", "GRU", "\"units\": 3")},
     {LKI_KIND_LAYER, "TimeDistributed", COMMON "\"layer\": " OBJECT("layers", "Dense", "\"units\": 3")},
     {LKI_KIND_LAYER, "MultiHeadAttention",
-     COMMON WITH_BIAS "\"num_heads\": 2, \"key_dim\": 3, \"value_dim\": 4, \"dropout\": 0.25, \"seed\": 7, \"use_gate\": true, \"output_shape\": [5, 2], \"attention_axes\": [1], "
+     COMMON WITH_BIAS "\"num_heads\": 2, \"key_dim\": 3, \"value_dim\": 4, \"dropout\": 0.25, \"seed\": 7, \"use_gate\": true, "
+                      "\"output_shape\": [5, 2], \"attention_axes\": [1], "
                       "\"sliding_window\": 3, " FOR("kernel")},
     {LKI_KIND_LAYER, "GroupQueryAttention",
      COMMON WITH_BIAS "\"head_dim\": 3, \"num_query_heads\": 4, \"num_key_value_heads\": 2, \"dropout\": 0.25, \"seed\": 7, "
                       "\"use_gate\": true, \"sliding_window\": 3, " FOR("kernel")},
     {LKI_KIND_LAYER, "Attention", COMMON "\"use_scale\": true, \"score_mode\": \"concat\", \"dropout\": 0.25, \"seed\": 7"},
     {LKI_KIND_LAYER, "AdditiveAttention", COMMON "\"use_scale\": false, \"dropout\": 0.25, \"seed\": 7"},
-    {LKI_KIND_LAYER, "Rescaling", COMMON "\"scale\": 0.5, \"offset\": -1.0"},
+    {LKI_KIND_LAYER, "Rescaling", COMMON "\"scale\": [0.5, 2.0], \"offset\": -1.0"},
+    {LKI_KIND_LAYER, "CategoryEncoding", COMMON "\"num_tokens\": 4, \"output_mode\": \"count\""},
+    {LKI_KIND_LAYER, "Discretization",
+     "\"name\": \"mine\", \"bin_boundaries\": [0.5, 1.0], \"num_bins\": 3, \"epsilon\": 0.25, "
+     "\"output_mode\": \"one_hot\", \"sparse\": false"},
+    {LKI_KIND_LAYER, "IntegerLookup",
+     COMMON
+     "\"vocabulary\": [5, 7], \"idf_weights\": [0.5, 1.0], \"output_mode\": \"tf_idf\", \"max_tokens\": 6, \"num_oov_indices\": "
+     "2, \"mask_token\": 0, \"oov_token\": -2, \"pad_to_max_tokens\": true, \"invert\": false"},
     {LKI_KIND_LAYER, "RandomFlip", COMMON "\"mode\": \"vertical\", \"seed\": 7"},
     {LKI_KIND_LAYER, "RandomRotation",
      COMMON
@@ -445,10 +473,11 @@ TEST(what_there_is_nothing_for_is_refused)
             "option \"data_format\" is \"channels_first\"; only \"channels_last\" is supported");
     refused(L, CONV("\"padding\": \"full\""), LK_EUNSUPPORTED, "option \"padding\" is \"full\"; there are valid, same, causal");
     refused(L, DENSE("\"lora_rank\": 4"), LK_EUNSUPPORTED, "option \"lora_rank\", which is 4, is not known");
-    refused(L, DENSE("\"dtype\": \"float16\""), LK_EUNSUPPORTED, "option \"dtype\" is \"float16\"; only \"float32\" is supported");
-    refused(L, DENSE("\"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"mixed_float16\"}}"), LK_EUNSUPPORTED,
-            "option \"dtype\" is \"mixed_float16\"");
-    refused(L, DENSE("\"activation\": \"glu\""), LK_EUNSUPPORTED, "option \"activation\" is \"glu\"; there are linear, relu");
+    refused(L, DENSE("\"dtype\": \"float8\""), LK_EUNSUPPORTED,
+            "option \"dtype\" is \"float8\"; supported are float32, mixed_float16, mixed_bfloat16, float16, bfloat16, float64");
+    refused(L, DENSE("\"dtype\": {\"class_name\": \"QuantizedDTypePolicy\", \"config\": {\"mode\": \"int8\"}}"), LK_EUNSUPPORTED,
+            "option \"dtype\" is {");
+    refused(L, DENSE("\"activation\": \"glue\""), LK_EUNSUPPORTED, "option \"activation\" is \"glue\"; did you mean glu");
     refused(L, DENSE("\"activation\": " OBJECT("layers", "LeakyReLU", "")), LK_EUNSUPPORTED, "option \"activation\" is {");
     refused(
         L, DENSE("\"kernel_initializer\": \"Magic\""), LK_EUNSUPPORTED,
@@ -481,13 +510,21 @@ TEST(what_there_is_nothing_for_is_refused)
 static const struct {
     const char *said, *written;
 } SAME[] = {
-    {BUILT("Normalization", "\"axis\": [3]", "[null, 4, 4, 3]"), "\"axis\": [-1]"},
-    {BUILT("Normalization", "\"axis\": 1", "[null, 4]"), "\"axis\": [-1]"},
+    {OBJECT("layers", "Normalization", "\"axis\": 3"), "\"axis\": [3]"},
+    {OBJECT("layers", "Normalization", "\"axis\": null"), "\"axis\": []"},
+    {OBJECT("layers", "Normalization", "\"axis\": []"), "\"axis\": []"},
+    {OBJECT("layers", "Normalization", "\"name\": \"n\""), "\"axis\": [-1]"},
     {OBJECT("layers", "Normalization", "\"axis\": -1"), "\"axis\": [-1]"},
-    {BUILT("GroupNormalization", "\"axis\": 3", "[null, 4, 4, 32]"), "\"axis\": -1"},
+    {BUILT("GroupNormalization", "\"axis\": 3", "[null, 4, 4, 32]"), "\"axis\": 3"},
     {BUILT("GroupNormalization", "\"axis\": [-1]", "null"), "\"axis\": -1"},
     {OBJECT("layers", "BatchNormalization", "\"axis\": [3]"), "\"axis\": 3"},
     {OBJECT("layers", "Softmax", "\"axis\": [-1]"), "\"axis\": -1"},
+    {OBJECT("layers", "Rescaling", "\"scale\": {\"class_name\": \"__tuple__\", \"items\": [0.5, 2]}"), "\"scale\": [0.5, 2.0]"},
+    {OBJECT("layers", "Rescaling",
+            "\"scale\": {\"class_name\": \"__numpy__\", \"config\": {\"value\": [0.5], \"dtype\": "
+            "\"float32\"}}"),
+     "\"scale\": [0.5]"},
+    {DENSE("\"activation\": \"hard_swish\""), "\"activation\": \"hard_silu\""},
     {CONV("\"data_format\": null"), "\"data_format\": \"channels_last\""},
     {CONV("\"groups\": 1.0"), "\"groups\": 1"},
     {CONV("\"strides\": 2, \"dilation_rate\": 1"), "\"strides\": [2, 2]"},
@@ -500,6 +537,9 @@ static const struct {
     {DENSE("\"activation\": {\"module\": \"builtins\", \"class_name\": \"function\", \"config\": \"relu\"}"),
      "\"activation\": \"relu\""},
     {DENSE("\"dtype\": " POLICY_MAP("null", "")), "\"units\": 3"},
+    {DENSE("\"dtype\": \"mixed_bfloat16\""), "\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"mixed_bfloat16\"}"},
+    {DENSE("\"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": \"float64\"}}"), "{\"name\": \"float64\"}"},
+    {DENSE("\"dtype\": \"float32\""), "{\"name\": \"float32\"}"},
     {DENSE("\"dtype\": " POLICY_MAP("\"float32\"", "")), "\"units\": 3"},
 };
 
@@ -514,11 +554,9 @@ TEST(values_that_mean_the_same)
             lki_release(text);
         }
     const lki_kind L = LKI_KIND_LAYER;
-    refused(L, BUILT("Normalization", "\"axis\": [1]", "[null, 4, 4, 3]"), LK_EUNSUPPORTED, "option \"axis\" is [1]; only [-1]");
-    refused(L, OBJECT("layers", "Normalization", "\"axis\": [3]"), LK_EUNSUPPORTED, "option \"axis\" is [3]; only [-1]");
-    refused(L, OBJECT("layers", "Normalization", "\"axis\": null"), LK_EUNSUPPORTED, "option \"axis\" is null; only [-1]");
-    refused(L, BUILT("Normalization", "\"axis\": []", "[null, 4]"), LK_EUNSUPPORTED, "option \"axis\" is []; only [-1]");
-    refused(L, BUILT("GroupNormalization", "\"axis\": [2, 3]", "[null, 4, 4, 3]"), LK_EUNSUPPORTED, "option \"axis\" is [2, 3]");
+    refused(L, BUILT("GroupNormalization", "\"axis\": [2, 3]", "[null, 4, 4, 3]"), LK_EFORMAT, "option \"axis\" is [2, 3]");
+    refused(L, OBJECT("layers", "BatchNormalization", "\"renorm\": true"), LK_EUNSUPPORTED, "option \"renorm\" is true");
+    refused(L, DENSE("\"activation\": \"glu\""), LK_EUNSUPPORTED, "glu halves the last axis");
     refused(L, OBJECT("layers", "Conv2DTranspose", "\"filters\": 3, \"kernel_size\": 3, \"dilation_rate\": [1, 2]"),
             LK_EUNSUPPORTED, "option \"dilation_rate\" is [1, 2]");
     refused(L, DENSE("\"activation\": " OBJECT("layers", "ReLU", "\"max_value\": 6.0")), LK_EUNSUPPORTED, "\"activation\" is {");
@@ -573,7 +611,7 @@ TEST(wrong_types_are_refused)
     refused(L, OBJECT("layers", "Reshape", "\"target_shape\": [1,1,1,1,1,1,1,1,1]"), LK_EFORMAT, "it should be a list of sizes");
     refused(L, OBJECT("layers", "ZeroPadding2D", "\"padding\": [1, 2, 3]"), LK_EFORMAT, "[[top, bottom], [left, right]]");
     refused(L, OBJECT("layers", "Softmax", "\"axis\": \"last\""), LK_EFORMAT,
-            "option \"axis\" is \"last\"; it should be an integer");
+            "option \"axis\" is \"last\"; it should be an integer or a list");
     refused(L, OBJECT("layers", "Normalization", "\"mean\": [1, [2]], \"variance\": [1, 1]"), LK_EFORMAT, "all of one shape");
     refused(L, OBJECT("layers", "Normalization", "\"mean\": [[[[[[[[[1]]]]]]]]]"), LK_EFORMAT, "nested lists of numbers");
     refused(L, "[]", LK_EFORMAT, "it is an array; it should be the name of a class or an object");

@@ -647,9 +647,9 @@ TEST(another_type_of_weights)
     LK_POOL {
         archive("{\"class_name\": \"Sequential\", \"config\": {\"name\": \"m\", \"layers\": [{\"class_name\": \"InputLayer\", "
                 "\"config\": {\"batch_shape\": [null, 3]}}, {\"class_name\": \"Dense\", \"config\": {\"units\": 2, \"name\": "
-                "\"out\", \"dtype\": \"bfloat16\"}}]}}",
+                "\"out\", \"dtype\": \"float8\"}}]}}",
                 "no HDF5", 7);
-        bad(LK_EUNSUPPORTED, "bad.keras: layer \"out\" (Dense): option \"dtype\" is \"bfloat16\"; only \"float32\" is supported");
+        bad(LK_EUNSUPPORTED, "bad.keras: layer \"out\" (Dense): option \"dtype\" is \"float8\"; supported are float32");
     }
 }
 

@@ -1,5 +1,6 @@
 /* Models as Keras' JSON: written and read, and errors. */
 #include "check.h"
+#include "core/memory.h"
 #include "format/json.h"
 #include "model/model.h"
 #include <lockstep.h>
@@ -56,6 +57,42 @@ TEST(layers_in_a_row)
                                        lk_batch_normalization(), lk_max_pooling2d(), lk_dropout(0.5), lk_flatten(),
                                        lk_dense(3, .kernel_regularizer = lk_l2(0.01), .trainable = LK_OFF)),
                    images());
+    }
+}
+
+static int warnings;
+
+static void count_policies(const char *text, void *user)
+{
+    (void)user;
+    warnings += strstr(text, "dtype policy \"mixed_float16\"") != NULL;
+}
+
+/* One warning for a model; the name of the policy goes back to files. */
+TEST(other_policies_compute_in_float32)
+{
+    LK_POOL {
+        lk_model   *m = lk_sequential(lk_dense(3, .input_shape = LK_SHAPE(4)), lk_batch_normalization(), lk_dense(2));
+        const char *text = lk_model_to_json(m);
+        char       *mixed = lki_alloc(4 * strlen(text)), *to = mixed;
+        const char *plain = "{\"name\": \"float32\"}";
+        for (const char *at = text; *at;)
+            if (!strncmp(at, plain, strlen(plain))) {
+                to += sprintf(to, "{\"name\": \"mixed_float16\"}");
+                at += strlen(plain);
+            } else *to++ = *at++;
+        *to = 0;
+        warnings = 0;
+        lk_set_log(count_policies, NULL);
+        lk_model *read = lk_model_from_json(mixed);
+        lk_set_log(NULL, NULL);
+        if (!read) fail_msg("%s", lk_error());
+        assert_int_equal(warnings, 1);
+        copy_weights(m, read);
+        assert_true(same_outputs(m, read, rows(4)));
+        const char *again = lk_model_to_json(read), *dense = strstr(again, "\"class_name\": \"Dense\"");
+        assert_non_null(strstr(dense, "\"mixed_float16\""));
+        lki_release(mixed);
     }
 }
 
@@ -604,11 +641,11 @@ TEST(every_allocation_may_fail)
     }
 }
 
-TESTS(cmocka_unit_test(layers_in_a_row), cmocka_unit_test(rows_of_any_length), cmocka_unit_test(a_model_that_is_not_built),
-      cmocka_unit_test(a_graph_with_a_shared_layer), cmocka_unit_test(one_input_and_one_output_are_not_lists),
-      cmocka_unit_test(models_in_models), cmocka_unit_test(functional_models_at_the_end_of_models),
-      cmocka_unit_test(attention_is_called_with_its_tensors_and_its_mask), cmocka_unit_test(inside_a_scope),
-      cmocka_unit_test(what_a_model_is_compiled_with_is_in_its_json_but_not_made_from_it),
+TESTS(cmocka_unit_test(layers_in_a_row), cmocka_unit_test(other_policies_compute_in_float32), cmocka_unit_test(rows_of_any_length),
+      cmocka_unit_test(a_model_that_is_not_built), cmocka_unit_test(a_graph_with_a_shared_layer),
+      cmocka_unit_test(one_input_and_one_output_are_not_lists), cmocka_unit_test(models_in_models),
+      cmocka_unit_test(functional_models_at_the_end_of_models), cmocka_unit_test(attention_is_called_with_its_tensors_and_its_mask),
+      cmocka_unit_test(inside_a_scope), cmocka_unit_test(what_a_model_is_compiled_with_is_in_its_json_but_not_made_from_it),
       cmocka_unit_test(operations_broadcast_as_numpy_does), cmocka_unit_test(operations_of_rows_that_meet_need_one_replica),
       cmocka_unit_test(code_of_ones_own_is_not_written), cmocka_unit_test(mistakes_in_rows_of_layers),
       cmocka_unit_test(mistakes_in_graphs), cmocka_unit_test(nodes_of_functional_models), cmocka_unit_test(calls_that_differ),

@@ -6,6 +6,7 @@
 #include "core/field.h"
 #include "core/memory.h"
 #include "core/option.h"
+#include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +21,12 @@ static inline int list_text(char *to, int count, const int64_t *value)
 static inline void axes_text(char *to, const lki_field *f, lk_axes option)
 {
     lki_axes a = lki_axes_of(option);
-    if (!a.count && f->width) a = (lki_axes){1, {(int64_t)f->standard}};
+    if (!a.count && (f->width || f->standard != 0)) a = (lki_axes){1, {(int64_t)f->standard}};
     for (; a.count < f->width; a.count++)
         a.value[a.count] = a.value[0];
-    if (a.count) list_text(to, a.count, a.value);
+    if (f->none && option && !a.count) strcpy(to, "[]");
+    else if (a.count == 1 && f->alone) sprintf(to, "%lld", (long long)a.value[0]);
+    else if (a.count) list_text(to, a.count, a.value);
     else strcpy(to, "null");
 }
 
@@ -59,10 +62,17 @@ static inline const char *field_text(const lki_field *f, const void *args, char 
         used += list_text(text + used, 2, lki_axes_of(*(const lk_axes *)at).value + 2);
         sprintf(text + used, "]");
         break;
-    case LKI_FIELD_SHAPE: list_text(text, ((const lk_shape *)at)->rank, ((const lk_shape *)at)->dim); break;
+    case LKI_FIELD_SHAPE:
+        if (f->none && !((const lk_shape *)at)->rank) strcpy(text, "null");
+        else list_text(text, ((const lk_shape *)at)->rank, ((const lk_shape *)at)->dim);
+        break;
+    case LKI_FIELD_NAME: strcpy(text, *(const char *const *)at ? *(const char *const *)at : "null"); break;
     case LKI_FIELD_WORD: strcpy(text, word_of(f, *(const int *)at)); break;
     case LKI_FIELD_OBJECT: strcpy(text, f->standard_word ? f->standard_word : "null"); break;
-    case LKI_FIELD_ARRAY: strcpy(text, *(lk_tensor *const *)at ? "array" : "null"); break;
+    case LKI_FIELD_ARRAY:
+        if (*(lk_tensor *const *)at && !lk_rank(*(lk_tensor *const *)at)) sprintf(text, "%g", lk_item(*(lk_tensor *const *)at));
+        else strcpy(text, *(lk_tensor *const *)at ? "array" : "null");
+        break;
     case LKI_FIELD_FIXED:
         for (const char *c = f->literal; *c; c++)
             if (*c != '"' && *c != ' ') *text++ = *c;
@@ -78,7 +88,7 @@ static inline bool says(const lki_class *c, const void *args, const char *config
 {
     int keys = 0, fields = 0;
     for (int i = 0; i < c->fields; i++)
-        fields += *c->field[i].name && c->field[i].type != LKI_FIELD_NAME;
+        fields += *c->field[i].name && strcmp(c->field[i].name, "name") != 0;
     while (*config) {
         char   key[64], value[256], text[256];
         size_t length = strcspn(config, " ");

@@ -14,6 +14,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 from keras import layers as L
+from keras.src.applications import convnext, inception_resnet_v2
 
 CASES = [
     ("conv1d", L.Conv1D(2, 3), "lk_conv1d(2, 3)", [(2, 5, 3)]),
@@ -104,6 +105,58 @@ CASES = [
     ("dot_matrix", L.Dot(axes=(2, 1)), "lk_dot_layer(LK_AXES(2, 1))", [(2, 3, 4), (2, 4)]),
     ("dot_images", L.Dot(axes=(1, -1)), "lk_dot_layer(LK_AXES(1, -1))", [(1, 2, 2, 3), (1, 3, 2)]),
     ("rescaling", L.Rescaling(0.3, offset=-1.5), "lk_rescaling(0.3, -1.5)", [(2, 5)]),
+    ("rescaling_lists", L.Rescaling([0.5, 2.0, -1.0], offset=[0.0, 1.0, 0.25]),
+     "lk_rescaling(.scales = lk_tensor_of(LK_SHAPE(3), 0.5, 2, -1), .offsets = lk_tensor_of(LK_SHAPE(3), 0, 1, 0.25))",
+     [(2, 2, 3)]),
+] + [
+    (f"activation_{word}", L.Activation(word), f"lk_activation_layer(LK_{word.upper()})", [(2, 6)])
+    for word in ("celu", "glu", "hard_shrink", "hard_silu", "hard_tanh", "log_sigmoid", "soft_shrink", "sparse_plus",
+                 "sparse_sigmoid", "sparsemax", "squareplus", "tanh_shrink")
+] + [
+    ("elu_layer", L.ELU(0.7), "lk_elu_layer(0.7)", [(2, 7)]),
+    ("prelu", L.PReLU(), "lk_prelu()", [(2, 3, 2)]),
+    ("prelu_shared", L.PReLU(shared_axes=[1, 2]), "lk_prelu(LK_AXES(1, 2))", [(2, 3, 2, 2)]),
+    ("softmax_axes", L.Softmax(axis=[1, 2]), "lk_softmax_layer(LK_AXES(1, 2))", [(2, 2, 3, 2)]),
+    ("identity", L.Identity(), "lk_identity_layer()", [(2, 5)]),
+    ("repeat_vector", L.RepeatVector(3), "lk_repeat_vector(3)", [(2, 4)]),
+    ("layer_normalization_first", L.LayerNormalization(axis=1), "lk_layer_normalization(.axis = LK_AXES(1))", [(2, 3, 4)]),
+    ("layer_normalization_apart", L.LayerNormalization(axis=[1, 3], scale=False),
+     "lk_layer_normalization(.axis = LK_AXES(1, 3), .scale = LK_OFF)", [(2, 3, 2, 4)]),
+    ("layer_normalization_mixed", L.LayerNormalization(axis=[1, -1]), "lk_layer_normalization(.axis = LK_AXES(1, -1))",
+     [(2, 3, 2, 4)]),
+    ("layer_normalization_rms", L.LayerNormalization(rms_scaling=True), "lk_layer_normalization(.rms_scaling = LK_ON)",
+     [(2, 3, 5)]),
+    ("group_normalization_first", L.GroupNormalization(2, axis=1), "lk_group_normalization(2, .axis = LK_AXIS(1))", [(2, 4, 3, 2)]),
+    ("group_normalization_middle", L.GroupNormalization(3, axis=-2), "lk_group_normalization(3, .axis = LK_AXIS(-2))",
+     [(2, 2, 6, 2)]),
+    ("rms_normalization", L.RMSNormalization(), "lk_rms_normalization()", [(2, 3, 5)]),
+    ("rms_normalization_axes", L.RMSNormalization(axis=[1, 2], epsilon=0.1),
+     "lk_rms_normalization(.axis = LK_AXES(1, 2), .epsilon = LK_NUMBER(0.1))", [(2, 3, 4)]),
+    ("unit_normalization", L.UnitNormalization(), "lk_unit_normalization()", [(2, 3, 5)]),
+    ("unit_normalization_axes", L.UnitNormalization(axis=[1, 2]), "lk_unit_normalization(LK_AXES(1, 2))", [(2, 3, 4)]),
+    ("normalization_first", L.Normalization(axis=1, mean=[0.5, -1.0, 0.0], variance=[4.0, 0.25, 1.0]),
+     "lk_normalization(lk_tensor_of(LK_SHAPE(3), 0.5, -1, 0), lk_tensor_of(LK_SHAPE(3), 4, 0.25, 1), .axis = LK_AXES(1))",
+     [(2, 3, 4)]),
+    ("normalization_axes",
+     L.Normalization(axis=(1, 3), mean=[[0.5, -1.0], [0.0, 1.0], [2.0, 0.25]], variance=[[1.0, 4.0], [0.25, 1.0], [9.0, 2.25]]),
+     "lk_normalization(lk_tensor_of(LK_SHAPE(3, 2), 0.5, -1, 0, 1, 2, 0.25), lk_tensor_of(LK_SHAPE(3, 2), 1, 4, 0.25, 1, 9, 2.25), "
+     ".axis = LK_AXES(1, 3))", [(2, 3, 2, 2)]),
+    ("normalization_none", L.Normalization(axis=None, mean=0.5, variance=2.25, invert=True),
+     "lk_normalization(lk_tensor_of(LK_SHAPE(), 0.5), lk_tensor_of(LK_SHAPE(), 2.25), LK_ON, .axis = LK_AXES())", [(2, 2, 3)]),
+    ("layer_scale", convnext.LayerScale(0.25, 3), "lk_layer_scale(0.25, 3)", [(2, 2, 3)]),
+    ("custom_scale", inception_resnet_v2.CustomScaleLayer(0.25), "lk_custom_scale(0.25)", [(2, 3), (2, 3)]),
+    ("einsum_dense", L.EinsumDense("ab,bc->ac", 4, bias_axes="c"),
+     'lk_einsum_dense("ab,bc->ac", LK_SHAPE(4), .bias_axes = "c")', [(3, 2)]),
+    ("einsum_dense_ellipsis", L.EinsumDense("...x,xy->...y", 2, bias_axes="y", activation="relu"),
+     'lk_einsum_dense("...x,xy->...y", LK_SHAPE(2), LK_RELU, "y")', [(2, 2, 3)]),
+    ("einsum_dense_right", L.EinsumDense("ab...,bc->ac...", 2, bias_axes="c"),
+     'lk_einsum_dense("ab...,bc->ac...", LK_SHAPE(2), .bias_axes = "c")', [(2, 2, 3)]),
+    ("einsum_dense_heads", L.EinsumDense("abc,cde->abde", (None, 2, 3), bias_axes="de"),
+     'lk_einsum_dense("abc,cde->abde", LK_SHAPE(-1, 2, 3), .bias_axes = "de")', [(2, 2, 3)]),
+    ("einsum_dense_turned", L.EinsumDense("abc,dc->adb", (2, 3), bias_axes="d"),
+     'lk_einsum_dense("abc,dc->adb", LK_SHAPE(2, 3), .bias_axes = "d")', [(2, 3, 2)]),
+    ("einsum_dense_shared", L.EinsumDense("abc,bcd->abd", (3, 2)), 'lk_einsum_dense("abc,bcd->abd", LK_SHAPE(3, 2))', [(2, 3, 2)]),
+    ("einsum_dense_lonely", L.EinsumDense("abc,cd->ad", 2), 'lk_einsum_dense("abc,cd->ad", LK_SHAPE(2))', [(2, 3, 2)]),
 ]
 
 
@@ -155,6 +208,21 @@ CONFIGS = [
     (L.Concatenate(), "lk_concatenate()"),
     (L.Dot(axes=(1, 1)), "lk_dot_layer(LK_AXES(1))"),
     (L.Rescaling(0.5), "lk_rescaling(0.5)"),
+    (L.PReLU(), "lk_prelu()"),
+    (L.Identity(), "lk_identity_layer()"),
+    (L.RepeatVector(3), "lk_repeat_vector(3)"),
+    (L.ActivityRegularization(0.5), "lk_activity_regularization(0.5)"),
+    (L.Dropout(0.5), "lk_dropout(0.5)"),
+    (L.AlphaDropout(0.5), "lk_alpha_dropout(0.5)"),
+    (L.GaussianDropout(0.5), "lk_gaussian_dropout(0.5)"),
+    (L.GaussianNoise(0.5), "lk_gaussian_noise(0.5)"),
+    (L.SpatialDropout1D(0.5), "lk_spatial_dropout1d(0.5)"),
+    (L.SpatialDropout3D(0.5), "lk_spatial_dropout3d(0.5)"),
+    (L.RMSNormalization(), "lk_rms_normalization()"),
+    (L.UnitNormalization(), "lk_unit_normalization()"),
+    (convnext.LayerScale(0.5, 3), "lk_layer_scale(0.5, 3)"),
+    (inception_resnet_v2.CustomScaleLayer(0.5), "lk_custom_scale(0.5)"),
+    (L.EinsumDense("ab,bc->ac", 4), 'lk_einsum_dense("ab,bc->ac", LK_SHAPE(4))'),
 ]
 
 

@@ -33,8 +33,7 @@ TEST(rows_that_do_not_fit)
     LK_POOL {
         ROW_REFUSED(lk_layer_normalization(), LK_SHAPE(3, -1), "\"layer_normalization\"", "fixed sizes");
         ROW_REFUSED(lk_layer_normalization(), LK_SHAPE(), "at least one axis");
-        ROW_REFUSED(lk_layer_normalization(.axis = LK_AXES(1)), LK_SHAPE(3, 4), "neighbours, up to the last");
-        ROW_REFUSED(lk_layer_normalization(.axis = LK_AXES(1, 3)), LK_SHAPE(3, 4, 5), "neighbours, up to the last");
+        ROW_REFUSED(lk_layer_normalization(.axis = LK_AXES(1, -3)), LK_SHAPE(3, 4, 5), "axis 1 is named twice");
         ROW_REFUSED(lk_layer_normalization(.axis = LK_AXES(0)), LK_SHAPE(3), "axis 0", "batch");
         ROW_REFUSED(lk_layer_normalization(.axis = LK_AXES(-3)), LK_SHAPE(3), "axis -3", "1 to 1");
         ROW_REFUSED(lk_group_normalization(), LK_SHAPE(8), "\"group_normalization\"", "8 channels", "32 groups");
@@ -42,7 +41,8 @@ TEST(rows_that_do_not_fit)
         ROW_REFUSED(lk_group_normalization(-1), LK_SHAPE(2, -1), "fixed number");
         ROW_REFUSED(lk_group_normalization(-1), LK_SHAPE(), "at least one axis");
         ROW_REFUSED(lk_normalization(), LK_SHAPE(4, -1), "\"normalization\"", "fixed number");
-        ROW_REFUSED(lk_normalization(lk_zeros(LK_SHAPE(3), LK_F32), lk_ones(LK_SHAPE(3), LK_F32)), LK_SHAPE(4), "3 channels");
+        ROW_REFUSED(lk_normalization(lk_zeros(LK_SHAPE(3), LK_F32), lk_ones(LK_SHAPE(3), LK_F32)), LK_SHAPE(4), "channels are [4]",
+                    "for [3]");
         ROW_REFUSED(lk_spatial_dropout2d(0.5), LK_SHAPE(4, 4), "\"spatial_dropout2d\"", "[height, width, channels]");
         FINE();
     }
@@ -62,6 +62,26 @@ TEST(layers_that_cannot_be)
         REFUSED(LK_ESHAPE, !lk_normalization(lk_ones(LK_SHAPE(1, 2), LK_F32), two), "mean is [1, 2]", "one per channel");
         REFUSED(LK_EINVAL, !lk_normalization(two, lk_tensor_of(LK_SHAPE(2), 1, -1)), "variance of -1", "at least 0");
         REFUSED(LK_EINVAL, !lk_normalization((lk_tensor *)lk_l2(1), two), "mean is not a tensor");
+        FINE();
+    }
+}
+
+/* Channels in another place give what channels at the end give. */
+TEST(channels_of_any_axis)
+{
+    LK_POOL {
+        lk_tensor *x = input_of(LK_SHAPE(4, 3, 2, 5), 0), *turned = lk_transpose(x, LK_AXES(0, 2, 3, 1));
+        for (int training = 0; training < 2; training++) {
+            lk_layer  *first = lk_batch_normalization(.axis = LK_AXIS(1)), *last = lk_batch_normalization();
+            lk_tensor *a = lk_model_call(lk_sequential(first), x, training ? LK_ON : LK_OFF);
+            lk_tensor *b = lk_model_call(lk_sequential(last), turned, training ? LK_ON : LK_OFF);
+            assert_true(same_bits(a, lk_transpose(b, LK_AXES(0, 3, 1, 2))));
+            for (int i = 0; i < 4; i++)
+                assert_true(same_bits(lk_read(lk_layer_variables(first).item[i]), lk_read(lk_layer_variables(last).item[i])));
+        }
+        ROW_REFUSED(lk_batch_normalization(.axis = LK_AXIS(3)), LK_SHAPE(4, 2), "axis 3", "1 to 2");
+        ROW_REFUSED(lk_batch_normalization(.axis = LK_AXIS(0)), LK_SHAPE(4, 2), "axis 0 is the batch");
+        ROW_REFUSED(lk_batch_normalization(.axis = LK_AXIS(1)), LK_SHAPE(-1, 2), "fixed number");
         FINE();
     }
 }
@@ -194,11 +214,31 @@ TEST(mistakes_in_learning)
         REFUSED(LK_EINVAL, lk_normalization_adapt(l, lk_dataset_take(d, 0)) != LK_OK, "no rows");
         REFUSED(LK_ESHAPE, lk_normalization_adapt(l, lk_dataset_range(3)) != LK_OK, "element of []", "no channels");
         assert_int_equal(lk_normalization_adapt(l, d), LK_OK);
-        ROW_REFUSED(l, LK_SHAPE(4), "3 channels");
+        ROW_REFUSED(l, LK_SHAPE(4), "channels are [4]", "for [3]");
         lk_model_build(lk_sequential(l), LK_SHAPE(3));
         REFUSED(LK_ESHAPE, lk_normalization_adapt(l, lk_dataset_from_tensors(LK_TUPLE(lk_ones(LK_SHAPE(2, 5), LK_F32)))) != LK_OK,
-                "[2, 5]", "3 channels");
+                "[2, 5]", "channels [3]");
         CLOSE(lk_read(lk_layer_variables(l).item[0]), 1, 8, 5.75);
+        FINE();
+    }
+}
+
+/* Means of other axes, and of everything. */
+TEST(learnt_for_other_axes)
+{
+    LK_POOL {
+        lk_dataset *d = lk_dataset_batch(lk_dataset_from_tensor_slices(LK_TUPLE(sample())), 2);
+        lk_layer   *all = lk_normalization(.axis = LK_AXES()), *pairs = lk_normalization(.axis = LK_AXES(1, 2));
+        assert_int_equal(lk_normalization_adapt(all, d), LK_OK);
+        lk_model_build(lk_sequential(all), LK_SHAPE(3));
+        CLOSE(lk_read(lk_layer_variables(all).item[0]), 59 / 12.0);
+        CLOSE(lk_read(lk_layer_variables(all).item[1]), 417 / 12.0 - 59 / 12.0 * 59 / 12);
+        assert_int_equal(lk_rank(lk_read(lk_layer_variables(all).item[0])), 0);
+        lk_tensor *x = lk_tensor_of(LK_SHAPE(2, 2, 2), 1, 2, 3, 4, 5, 6, 7, 16);
+        assert_int_equal(lk_normalization_adapt(pairs, lk_dataset_from_tensors(LK_TUPLE(x))), LK_OK);
+        CLOSE(through(pairs, x), -1, -1, -1, -1, 1, 1, 1, 1);
+        assert_true(is_shape(lk_variable_shape(lk_layer_variables(pairs).item[0]), LK_SHAPE(2, 2)));
+        ROW_REFUSED(pairs, LK_SHAPE(2, 3), "channels are [2, 3]", "for [2, 2]");
         FINE();
     }
 }
@@ -262,6 +302,6 @@ TEST(every_allocation_fails_once)
 
 TESTS(cmocka_unit_test(rows_and_weights), cmocka_unit_test(rows_that_do_not_fit), cmocka_unit_test(layers_that_cannot_be),
       cmocka_unit_test(whole_channels_are_dropped), cmocka_unit_test(a_seed_decides), cmocka_unit_test(learnt_from_a_dataset),
-      cmocka_unit_test(learnt_from_many_cells), cmocka_unit_test(learning_again_replaces), cmocka_unit_test(mistakes_in_learning),
-      cmocka_unit_test(learnt_under_a_strategy), cmocka_unit_test(the_same_bits_on_replicas),
-      cmocka_unit_test(every_allocation_fails_once))
+      cmocka_unit_test(learnt_from_many_cells), cmocka_unit_test(learnt_for_other_axes), cmocka_unit_test(channels_of_any_axis),
+      cmocka_unit_test(learning_again_replaces), cmocka_unit_test(mistakes_in_learning), cmocka_unit_test(learnt_under_a_strategy),
+      cmocka_unit_test(the_same_bits_on_replicas), cmocka_unit_test(every_allocation_fails_once))

@@ -129,6 +129,14 @@ TEST(element_wise)
     BAD(LK_EINVAL, lk_relu6(NULL), "NULL");
     BAD(LK_EINVAL, lk_elu(NULL, 1), "NULL");
     BAD(LK_EINVAL, lk_gelu(NULL, LK_ON), "NULL");
+    BAD(LK_EINVAL, lk_celu(F(2), 0), "lk_celu", "alpha is 0");
+    BAD(LK_EINVAL, lk_hard_silu(NULL), "NULL");
+    BAD(LK_EINVAL, lk_threshold(NULL, 0, 0), "NULL");
+    BAD(LK_EINVAL, lk_glu(NULL, 0), "lk_glu", "NULL");
+    BAD(LK_ESHAPE, lk_glu(F(3), 0), "lk_glu", "[3]", "even");
+    BAD(LK_EINVAL, lk_glu(F(2), 1), "lk_glu", "no axis 1");
+    BAD(LK_EINVAL, lk_sparsemax(NULL, 0), "lk_sparsemax", "NULL");
+    BAD(LK_EINVAL, lk_sparsemax(F(2), -2), "lk_sparsemax", "no axis -2");
     BAD(LK_EINVAL, lk_hard_sigmoid(NULL), "NULL");
     BAD(LK_EINVAL, lk_cast(NULL, LK_F32), "cast", "NULL");
     BAD(LK_EINVAL, lk_identity(NULL), "NULL");

@@ -87,6 +87,12 @@ static inline lk_op *own_op(void)
     PROGRAM(mish, G, "x[N,3]", lk_mish(a))                                                                                         \
     PROGRAM(hard_sigmoid, G, "x[N,5]-6:6", lk_hard_sigmoid(a))                                                                     \
     PROGRAM(elu, G, "x[N,3]", lk_elu(a, 0.7))                                                                                      \
+    PROGRAM(celu, G, "x[N,3]", lk_celu(a, 0.7))                                                                                    \
+    PROGRAM(squareplus, G, "x[N,3]", lk_squareplus(a, 3))                                                                          \
+    PROGRAM(shrink, G, "x[N,3]", lk_hard_shrink(a, 0.4), lk_soft_shrink(a, 0.4), lk_tanh_shrink(a), lk_threshold(a, 0.3, 5))       \
+    PROGRAM(hard, G, "x[N,3]", lk_hard_silu(a), lk_hard_tanh(a), lk_log_sigmoid(a), lk_sparse_plus(a), lk_sparse_sigmoid(a))       \
+    PROGRAM(glu, G, "x[N,4,3]", lk_glu(a, 1))                                                                                      \
+    PROGRAM(sparsemax, G, "x[N,3,4]-1.93:1.71", lk_sparsemax(a, -1), lk_sparsemax(a, 1))                                           \
     PROGRAM(leaky_relu, G | P, "x[N,3]", lk_leaky_relu(a, 0.3))                                                                    \
     PROGRAM(gelu, G, "x[N,3]", lk_gelu(a, LK_OFF), lk_gelu(a, LK_ON))                                                              \
     PROGRAM(clip, G | P, "x[N,3]", lk_clip(a, -0.9, 1.1))                                                                          \
