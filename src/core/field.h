@@ -55,14 +55,16 @@ typedef struct lki_field {
     /* NUMBER, INTEGER, WORD: null in a file is "not given", in both directions; REAL and COUNT: null is 0. SWITCH: false is "not
      * given", whatever the standard is. FIXED: a file may have any value, and it has no effect. */
     bool               none;
-    bool               alone;    /* AXES of width 0: a list of one is written as a number */
-    bool               real;     /* NUMBER: written with a decimal point even if it is whole */
-    bool               left_out; /* FIXED: for another value a warning is printed, and it is ignored */
-    bool               required; /* it is an error if a file does not have it */
-    bool               in_call;  /* in Keras an argument of the call, not of the constructor */
-    bool               ours;     /* SWITCH: Keras has no such option; if it is on, it is written beside the config */
-    int                width;    /* AXES */
-    const char *const *words;    /* WORD; "null" stands for null in a file */
+    bool               null_is_zero; /* NUMBER: null in a file is 0, and 0 is written as null */
+    bool               alone;        /* AXES of width 0: a list of one is written as a number */
+    bool               real;         /* NUMBER: written with a decimal point even if it is whole */
+    bool               left_out;     /* FIXED: for another value a warning is printed, and it is ignored */
+    bool               listed;       /* NAME: in a file a list of at most one text; NULL is an empty list */
+    bool               required;     /* it is an error if a file does not have it */
+    bool               in_call;      /* in Keras an argument of the call, not of the constructor */
+    bool               ours;         /* SWITCH: Keras has no such option; if it is on, it is written beside the config */
+    int                width;        /* AXES */
+    const char *const *words;        /* WORD; "null" stands for null in a file */
     int                word_count;
     lki_kind           kind;          /* OBJECT */
     const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none */
