@@ -21,6 +21,17 @@ LK_API const char *lk_model_to_json(lk_model *m);
 LK_API lk_model *lk_model_from_json(const char *json);
 LK_API lk_model *lk_model_from_json_file(const char *path);
 
+/* Layers of Keras files that are Python code. `make` gets the config of such a layer as JSON and returns a new layer that computes
+ * the same, for example of lk_layer_of(); its weights are those of the file in the order in which it adds them. Writing the model
+ * writes the class and the config as they were.
+ *
+ *     lk_register_layer("My>Sampling", make_sampling, NULL);      a class that was registered with a package; or "Sampling"
+ *     lk_register_layer("Lambda:scale", make_scale, NULL);        the Lambda layer of this name; "Lambda": all others
+ *
+ * For the process, until it is registered again; NULL as `make` removes it. Classes that lockstep has cannot be replaced. */
+typedef lk_layer *(*lk_layer_make_fn)(const char *config, void *user);
+LK_API lk_status lk_register_layer(const char *name, lk_layer_make_fn make, void *user);
+
 /* Save and load a .keras file (config.json, metadata.json, model.weights.h5), with optimiser and compile settings. It is renamed
  * into place when complete, so no partial file is seen. A .h5 file with a model, as before Keras 3, can be loaded too.
  *

@@ -33,7 +33,7 @@ LK_API lk_model *lk_sequential_of(const char *name, int count, lk_layer *const *
 
 /* ---- functional -------------------------------------------------------------------------------------------------------------- */
 
-/* The output of a layer in a functional model that is being defined. */
+/* The result of a layer in a functional model that is being defined. */
 typedef struct lk_node lk_node;
 
 /* lk_input(LK_SHAPE(28, 28, 1)), lk_input(LK_SHAPE(-1), .dtype = LK_I32) */
@@ -45,6 +45,21 @@ LK_API lk_node *lk_input_kw(lk_input_args args);
 #define lk_apply(layer, ...) lk_apply_to(layer, (int)LKI_N(lk_node *, 0, __VA_ARGS__) - 1, (lk_node *const[]){0, __VA_ARGS__})
 LK_API lk_node *lk_apply_to(lk_layer *l, int count, lk_node *const *one_based);
 LK_API lk_shape lk_node_shape(const lk_node *n); /* of a row */
+
+/* The i-th result of the use that `n` is a result of. A layer with several results, such as an LSTM with return_state or a model
+ * with several outputs, has several; lk_apply() returns the first. */
+LK_API lk_node *lk_node_result(lk_node *n, int i);
+
+/* lk_apply_with(layer, LK_ARGUMENT("query", q), LK_ARGUMENT("value", v)): tensors by the names that Keras' call has for them, in
+ * any order. Several of one name are a list, such as the initial_state of an LSTM. */
+typedef struct lk_argument {
+    const char *name;
+    lk_node    *node;
+} lk_argument;
+#define LK_ARGUMENT(name, node) ((lk_argument){name, node})
+#define lk_apply_with(layer, ...)                                                                                                  \
+    lk_apply_arguments(layer, (int)LKI_N(lk_argument, {0}, __VA_ARGS__) - 1, (const lk_argument[]){{0}, __VA_ARGS__})
+LK_API lk_node *lk_apply_arguments(lk_layer *l, int count, const lk_argument *one_based);
 
 typedef struct lk_nodes {
     int       count;

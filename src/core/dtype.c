@@ -17,6 +17,19 @@ static bool known(lk_dtype dtype) { return (unsigned)dtype < LK_DTYPE_COUNT; }
 const char *lk_dtype_name(lk_dtype dtype) { return known(dtype) ? types[dtype].name : "unknown"; }
 size_t      lk_dtype_bytes(lk_dtype dtype) { return known(dtype) ? types[dtype].bytes : 0; }
 
+static const char *const KERAS[LK_DTYPE_COUNT] = {
+    [LK_F32] = "float32", [LK_F64] = "float64", [LK_F16] = "float16", [LK_BF16] = "bfloat16",
+    [LK_I32] = "int32",   [LK_I64] = "int64",   [LK_U8] = "uint8",    [LK_BOOL] = "bool"};
+
+const char *lki_keras_dtype(lk_dtype dtype) { return KERAS[dtype]; }
+
+int lki_dtype_of_keras(const char *name)
+{
+    for (int i = 0; i < LK_DTYPE_COUNT; i++)
+        if (KERAS[i] && !strcmp(KERAS[i], name)) return i;
+    return -1;
+}
+
 static uint32_t bits_of(float x)
 {
     uint32_t bits;

@@ -125,22 +125,10 @@ const lki_class *lki_class_named(const lki_family *f, const char *name)
     return NULL;
 }
 
-static bool names_operations(const char *module) { return module && !strncmp(module, "keras.src.ops.", 14); }
-
-bool lki_is_operation(const lki_class *c) { return names_operations(c->module); }
-
-const lki_class *lki_class_in(const lki_family *f, const char *module, const char *name)
-{
-    const lki_class *c;
-    for (int i = 0; names_operations(module) && (c = f->at(i)); i++)
-        if (c->name && lki_is_operation(c) && !strcmp(c->name, name)) return c;
-    return lki_class_named(f, name);
-}
-
 static const char *class_name_at(const void *family, int i)
 {
     const lki_class *c = ((const lki_family *)family)->at(i);
-    return !c ? NULL : c->name && c->make && !lki_is_operation(c) ? c->name : "";
+    return !c ? NULL : c->name && c->make ? c->name : "";
 }
 
 const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT])

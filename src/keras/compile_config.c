@@ -21,6 +21,21 @@
 
 static bool is_by_name(const lki_json *v) { return v->type == LKI_JSON_OBJECT && !lki_json_get(v, "class_name"); }
 
+/* True if the name is this key, or a path that begins with it: outputs in objects of objects are named "head/mask". */
+static bool leads_to(const char *key, const char *name)
+{
+    const size_t n = strlen(key);
+    return !strncmp(key, name, n) && (!name[n] || name[n] == '/');
+}
+
+static const lki_json *entry_of(const lki_json *v, const char *name)
+{
+    const lki_json *whole = lki_json_get(v, name);
+    for (int i = 0; !whole && v && v->type == LKI_JSON_OBJECT && i < v->count; i++)
+        if (leads_to(v->item[i].key, name)) return entry_of(&v->item[i], name + strlen(v->item[i].key) + 1);
+    return whole;
+}
+
 static lk_status check_names(const lki_reading *r, const lk_model *m, const lki_json *v)
 {
     char list[400] = "", quoted[200];
@@ -31,7 +46,7 @@ static lk_status check_names(const lki_reading *r, const lk_model *m, const lki_
     for (int k = 0; k < v->count; k++) {
         bool known = false;
         for (int i = 0; i < m->outputs; i++)
-            known = known || !strcmp(v->item[k].key, lki_model_output_name(m, i));
+            known = known || leads_to(v->item[k].key, lki_model_output_name(m, i));
         if (!known)
             return lki_read_fail(r, LK_EFORMAT, "\"%s\" names an output \"%s\"; there are %s", v->key, v->item[k].key, list);
     }
@@ -45,7 +60,7 @@ static lk_status of_output(const lki_reading *r, const lk_model *m, const lki_js
     if (!v || v->type == LKI_JSON_NULL) return LK_OK;
     if (is_by_name(v)) {
         LKI_TRY(check_names(r, m, v));
-        *out = lki_json_get(v, lki_model_output_name(m, i));
+        *out = entry_of(v, lki_model_output_name(m, i));
     } else if (v->type == LKI_JSON_ARRAY) {
         if (v->count != m->outputs)
             return lki_read_fail(r, LK_EFORMAT, "\"%s\" has %d entries for %d output%s", v->key, v->count, m->outputs,
@@ -263,6 +278,23 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
 
 /* ---- writing ---- */
 
+/* Outputs that are entries of one object: losses and metrics are then entries too. */
+static bool is_keyed(const lk_model *m)
+{
+    bool keyed = m->key != NULL;
+    for (int i = 0; keyed && i < m->outputs; i++)
+        keyed = m->key[i] && !strchr(m->key[i], '/');
+    return keyed;
+}
+
+static void open_outputs(lki_json_out *o, const lk_model *m) { lki_json_open(o, is_keyed(m) ? '{' : '['); }
+static void close_outputs(lki_json_out *o, const lk_model *m) { lki_json_close(o, is_keyed(m) ? '}' : ']'); }
+
+static void next_output(lki_json_out *o, const lk_model *m, int i)
+{
+    if (is_keyed(m)) lki_json_key(o, m->key[i]);
+}
+
 /* One that is used for all outputs is written once. */
 static bool one_for_all(const lki_compiled *c)
 {
@@ -278,20 +310,23 @@ static lk_status write_losses(lki_json_out *o, const lk_model *m)
     const lki_compiled *c = m->compiled;
     const int           count = one_for_all(c) ? 1 : c->outputs;
     lki_json_key(o, "loss");
-    if (count > 1) lki_json_open(o, '[');
+    if (count > 1) open_outputs(o, m);
     for (int i = 0; i < count; i++) {
+        if (count > 1) next_output(o, m, i);
         const lki_lost *lost = lki_lost_part(m, LKI_KIND_LOSS, i);
         if (c->loss[i]) LKI_TRY(lki_object_write(o, LKI_KIND_LOSS, c->loss[i]));
         else if (lost) lki_json_literal(o, lost->json);
         else lki_json_null(o);
     }
-    if (count > 1) lki_json_close(o, ']');
+    if (count > 1) close_outputs(o, m);
     lki_json_key(o, "loss_weights");
     if (!c->weights_given) return lki_json_null(o), LK_OK;
-    lki_json_open(o, '[');
-    for (int i = 0; i < c->outputs; i++)
+    open_outputs(o, m);
+    for (int i = 0; i < c->outputs; i++) {
+        next_output(o, m, i);
         lki_json_real(o, c->loss_weight[i]);
-    lki_json_close(o, ']');
+    }
+    close_outputs(o, m);
     return LK_OK;
 }
 
@@ -312,9 +347,10 @@ static lk_status write_metrics_of(lki_json_out *o, const lki_compiled *c, int ou
     return LK_OK;
 }
 
-static lk_status write_metrics(lki_json_out *o, const lki_compiled *c, const char *key, bool weighted)
+static lk_status write_metrics(lki_json_out *o, const lk_model *m, const char *key, bool weighted)
 {
-    bool any = false;
+    const lki_compiled *c = m->compiled;
+    bool                any = false;
     for (int i = 0; i < c->metrics; i++)
         any = any || c->weighted[i] == weighted;
     for (int i = 0; i < c->lost_count; i++)
@@ -322,10 +358,12 @@ static lk_status write_metrics(lki_json_out *o, const lki_compiled *c, const cha
     lki_json_key(o, key);
     if (!any) return lki_json_null(o), LK_OK;
     if (c->outputs == 1) return write_metrics_of(o, c, 0, weighted);
-    lki_json_open(o, '[');
-    for (int i = 0; i < c->outputs; i++)
+    open_outputs(o, m);
+    for (int i = 0; i < c->outputs; i++) {
+        next_output(o, m, i);
         LKI_TRY(write_metrics_of(o, c, i, weighted));
-    lki_json_close(o, ']');
+    }
+    close_outputs(o, m);
     return LK_OK;
 }
 
@@ -338,8 +376,8 @@ static lk_status write_all(lki_json_out *o, const lk_model *m)
     if (lost) lki_json_literal(o, lost->json);
     else LKI_TRY(lki_object_write(o, LKI_KIND_OPTIMIZER, c->optimizer));
     LKI_TRY(write_losses(o, m));
-    LKI_TRY(write_metrics(o, c, "metrics", false));
-    LKI_TRY(write_metrics(o, c, "weighted_metrics", true));
+    LKI_TRY(write_metrics(o, m, "metrics", false));
+    LKI_TRY(write_metrics(o, m, "weighted_metrics", true));
     lki_json_key(o, "run_eagerly");
     lki_json_bool(o, c->run_eagerly);
     lki_json_key(o, "steps_per_execution");

@@ -188,8 +188,7 @@ void *lki_object_read(const lki_reading *r, lki_kind kind, const char *what, con
     }
     if (kind == LKI_KIND_LAYER && name && v->type == LKI_JSON_OBJECT && lki_is_model_class(name))
         return lki_layer_read_json(r->file, v, NULL);
-    const lki_json  *module = lki_json_get(v, "module");
-    const lki_class *c = lki_class_in(f, module && module->type == LKI_JSON_STRING ? module->text : NULL, name);
+    const lki_class *c = lki_class_named(f, name);
     if (c && c->make) return make(&here, c, v);
     lki_read_fail(&here, LK_EUNSUPPORTED, "there is no %s \"%.64s\"%s", f->what, name, lki_classes_known(f, name, text));
     return NULL;

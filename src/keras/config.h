@@ -44,10 +44,6 @@ const lki_family *lki_family_of(lki_kind kind);
 /* A class by its name or short name, "GlorotUniform" or "glorot_uniform"; NULL: there is none. */
 const lki_class *lki_class_named(const lki_family *f, const char *name);
 
-/* The same for Keras' operations if `module` is theirs: they may have the names of layers. */
-const lki_class *lki_class_in(const lki_family *f, const char *module, const char *name);
-bool             lki_is_operation(const lki_class *c);
-
 /* The end of a message about an unknown class name: which names there are (core/names.h). */
 const char *lki_classes_known(const lki_family *f, const char *name, char text[LKI_KNOWN_TEXT]);
 

@@ -2,19 +2,23 @@
  * needs; then make the nodes depth first, after those they need. A node that is reached again while its own inputs are made is part
  * of a cycle. */
 #include "core/memory.h"
-#include "keras/model_read.h"
+#include "core/names.h"
+#include "keras/call_read.h"
+#include "layer/operation.h"
+#include "model/node.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct value { /* node `node` of layer `entry` */
-    int entry, node;
+typedef struct value { /* a result of node `node` of layer `entry`; entry -1: an argument that is left out */
+    int entry, node, result;
 } value;
 
 typedef struct node {
-    lk_node *made;
-    bool     open; /* in progress: its inputs are being made */
-    int      count;
-    value   *in;
+    lk_node       *made;
+    bool           open; /* in progress: its inputs are being made */
+    int            count, positional;
+    value         *in;
+    lki_call_form *form; /* a reference; mostly NULL */
 } node;
 
 typedef struct entry {
@@ -95,129 +99,90 @@ static lk_status read_value(const graph *g, const lki_reading *r, const lki_json
     if (which < first || which >= first + e->nodes)
         return lki_read_fail(r, LK_EFORMAT, "it names node %lld of layer \"%s\", which has %d, the first being %d",
                              (long long)which, e->name, e->nodes, first);
-    if (v->item[2].integer != 0)
-        return lki_read_fail(r, LK_EUNSUPPORTED, "it names output %lld of layer \"%s\"; layers have one output here",
-                             (long long)v->item[2].integer, e->name);
-    *out = (value){at, (int)which - first};
+    const int results = e->layer ? lki_layer_outputs(e->layer) : 1;
+    if (v->item[2].integer < 0 || v->item[2].integer >= results)
+        return lki_read_fail(r, LK_EFORMAT, "it names output %lld of layer \"%s\", which has %d", (long long)v->item[2].integer,
+                             e->name, results);
+    *out = (value){at, (int)which - first, (int)v->item[2].integer};
     return LK_OK;
 }
 
-static bool is_tensor(const lki_json *v)
+/* The inputs of a call that was read. */
+static lk_status connect(const graph *g, const lki_reading *r, const lki_call_read *c, node *n)
 {
-    const char *class_name = lki_text_in(v, "class_name");
-    return class_name && !strcmp(class_name, "__keras_tensor__");
-}
-
-static lk_status add_tensor(const graph *g, const lki_reading *r, const lki_json *v, node *n)
-{
-    if (n->count == LKI_MOST_INPUTS) return lki_read_fail(r, LK_EUNSUPPORTED, "it has more than %d inputs", LKI_MOST_INPUTS);
-    return read_value(g, r, lki_json_get(lki_json_get(v, "config"), "keras_history"), false, &n->in[n->count++]);
-}
-
-/* Tensors, and lists of them, in their order. */
-static lk_status add_tensors(const graph *g, const lki_reading *r, const lki_json *v, node *n)
-{
-    char text[120];
-    if (is_tensor(v)) return add_tensor(g, r, v, n);
-    if (v->type == LKI_JSON_NULL) return LK_OK;
-    if (v->type != LKI_JSON_ARRAY)
-        return lki_read_fail(r, LK_EUNSUPPORTED, "it is called with %s; only outputs of layers are supported",
-                             lki_json_show(v, text, sizeof text));
-    for (int i = 0; i < v->count; i++)
-        LKI_TRY(add_tensors(g, r, &v->item[i], n));
-    return LK_OK;
-}
-
-/* Named arguments of a call. "training" is ignored: the model's call decides it for all layers. */
-static lk_status check_argument(const lki_reading *r, const lki_class *c, const lki_json *v)
-{
-    char             text[120];
-    const lki_field *f = c ? lki_field_find(c, v->key) : NULL;
-    const bool       off = v->type == LKI_JSON_NULL || (v->type == LKI_JSON_BOOL && !v->boolean);
-    if (off || (f && f->in_call) || !strcmp(v->key, "training")) return LK_OK;
-    return lki_read_fail(r, LK_EUNSUPPORTED, "argument \"%s\" of its call is %s; it is not supported", v->key,
-                         lki_json_show(v, text, sizeof text));
-}
-
-static lk_status add_named(const graph *g, const lki_reading *r, const lki_class *c, const lki_json *named_ones, node *n)
-{
-    static const char *const ORDER[] = {"inputs", "query", "value", "key"};
-    for (int k = 0; k < LKI_COUNT(ORDER); k++) {
-        const lki_json *v = lki_json_get(named_ones, ORDER[k]);
-        if (v) LKI_TRY(add_tensors(g, r, v, n));
-    }
-    for (int i = 0; i < named_ones->count; i++) {
-        bool taken = false;
-        for (int k = 0; k < LKI_COUNT(ORDER); k++)
-            taken = taken || !strcmp(named_ones->item[i].key, ORDER[k]);
-        if (!taken) LKI_TRY(check_argument(r, c, &named_ones->item[i]));
+    n->in = lki_alloc_array(c->count, sizeof *n->in);
+    if (!n->in) return LK_ENOMEM;
+    n->form = lki_retain(c->form);
+    n->positional = c->positional;
+    for (; n->count < c->count; n->count++) {
+        const lki_json *history = lki_json_get(lki_json_get(c->tensor[n->count], "config"), "keras_history");
+        n->in[n->count] = (value){.entry = -1};
+        if (c->tensor[n->count]) LKI_TRY(read_value(g, r, history, false, &n->in[n->count]));
     }
     return LK_OK;
-}
-
-static const lki_json *call_of(const lki_json *inbound)
-{
-    const lki_json *named_ones = lki_json_get(inbound, "kwargs");
-    return named_ones && named_ones->type == LKI_JSON_OBJECT ? named_ones : NULL;
 }
 
 static lk_status read_node(const graph *g, const entry *e, const lki_json *v, node *n)
 {
     const lki_reading r = at_entry(g, e);
-    const char       *class_name = lki_text_in(e->json, "class_name");
-    const lki_class  *c = class_name ? lki_class_named(lki_family_of(LKI_KIND_LAYER), class_name) : NULL;
-    const lki_json   *args = lki_json_get(v, "args"), *named_ones = call_of(v);
-    if (!args || args->type != LKI_JSON_ARRAY)
-        return lki_read_fail(&r, LK_EFORMAT, "an inbound node is %s; it should be {\"args\": [...], \"kwargs\": {...}}",
-                             lki_json_kind(v));
-    n->in = lki_alloc_array(LKI_MOST_INPUTS, sizeof *n->in);
-    if (!n->in) return LK_ENOMEM;
-    LKI_TRY(add_tensors(g, &r, args, n));
-    if (named_ones) LKI_TRY(add_named(g, &r, c, named_ones, n));
-    if (!n->count) return lki_read_fail(&r, LK_EFORMAT, "an inbound node has no inputs");
-    value *fitting = lki_realloc_array(n->in, n->count, sizeof *n->in);
-    if (fitting) n->in = fitting;
-    return LK_OK;
+    lki_call_read     c;
+    LKI_TRY(lki_call_read_node(&r, lki_is_operation_layer(e->layer) ? NULL : e->layer, v, &c));
+    lk_status status = connect(g, &r, &c, n);
+    lki_drop(c.form);
+    return status;
+}
+
+static const lki_json *kwargs_of(const lki_json *inbound)
+{
+    const lki_json *named_ones = lki_json_get(inbound, "kwargs");
+    return named_ones && named_ones->type == LKI_JSON_OBJECT ? named_ones : NULL;
+}
+
+/* The value of an argument of a call as text; what is off is null. */
+static const char *shown(const lki_json *inbound, const char *name, char *text, size_t bytes)
+{
+    static const lki_json NOTHING = {.type = LKI_JSON_NULL};
+    const lki_json       *v = lki_json_get(kwargs_of(inbound), name);
+    return lki_json_show(!v || (v->type == LKI_JSON_BOOL && !v->boolean) ? &NOTHING : v, text, bytes);
 }
 
 /* Arguments of calls that lockstep has as arguments of the layer must be equal in all its calls. */
 static lk_status check_calls(const graph *g, const entry *e, const lki_json *inbound)
 {
     const lki_reading r = at_entry(g, e);
-    const lki_class  *c = e->layer ? &e->layer->kind->class : NULL;
+    const lki_class  *c = &e->layer->kind->class;
     char              a[80], b[80];
-    for (int i = 0; c && i < c->fields; i++) {
+    for (int i = 0; i < c->fields; i++) {
+        const char *name = c->field[i].name;
         if (!c->field[i].in_call) continue;
-        const lki_json *first = lki_json_get(call_of(inbound->item), c->field[i].name);
-        lki_json_show(first ? first : &(lki_json){.type = LKI_JSON_NULL}, a, sizeof a);
-        for (int k = 1; k < inbound->count; k++) {
-            const lki_json *other = lki_json_get(call_of(&inbound->item[k]), c->field[i].name);
-            lki_json_show(other ? other : &(lki_json){.type = LKI_JSON_NULL}, b, sizeof b);
-            if (strcmp(a, b))
+        shown(inbound->item, name, a, sizeof a);
+        for (int k = 1; k < inbound->count; k++)
+            if (strcmp(a, shown(&inbound->item[k], name, b, sizeof b)))
                 return lki_read_fail(&r, LK_EUNSUPPORTED, "argument \"%s\" of its calls is %s and %s; it must be the same for all",
-                                     c->field[i].name, a, b);
-        }
+                                     name, a, b);
     }
     return LK_OK;
 }
 
-/* Of three named tensors the key comes before the value, and the query between them unless it is not named (`met` of lk_layer). */
-static const char *met_by(const lki_json *inbound)
-{
-    const lki_json *call = call_of(inbound), *key = lki_json_get(call, "key"), *query = lki_json_get(call, "query");
-    if (!key || !is_tensor(key)) return NULL;
-    return query && is_tensor(query) ? "201" : "021";
-}
-
-static lk_status note_order(const graph *g, entry *e, const lki_json *inbound)
+/* An operation computes from what its call says, so all its calls must say the same. */
+static lk_layer *operation_of(const graph *g, const entry *e, const lki_json *inbound)
 {
     const lki_reading r = at_entry(g, e);
-    e->layer->met = met_by(inbound->item);
-    for (int i = 1; i < inbound->count; i++)
-        if (met_by(&inbound->item[i]) != e->layer->met)
-            return lki_read_fail(&r, LK_EUNSUPPORTED,
-                                 "its tensors are named in some of its calls and not in others; name them alike");
-    return LK_OK;
+    lki_call_read     c;
+    lk_layer         *l = NULL;
+    if (lki_call_read_node(&r, NULL, inbound->item, &c) != LK_OK) return NULL;
+    bool same = true;
+    for (int i = 1; i < inbound->count && same; i++) {
+        lki_call_read other;
+        if (lki_call_read_node(&r, NULL, &inbound->item[i], &other) != LK_OK) goto done;
+        same = !strcmp(c.form->text, other.form->text);
+        lki_drop(other.form);
+    }
+    if (same) l = lki_operation_read(&r, e->json, c.form);
+    else lki_read_fail(&r, LK_EUNSUPPORTED, "its calls have different arguments; make an operation for each");
+done:
+    lki_drop(c.form);
+    return l;
 }
 
 /* The layer and room for its nodes. */
@@ -240,9 +205,9 @@ static lk_status read_entry(graph *g, entry *e)
     }
     if (!e->nodes) return lki_read_fail(&r, LK_EFORMAT, "it is not connected to anything: it has no inbound nodes");
     if (!(e->node = lki_zalloc_array(e->nodes, sizeof *e->node))) return LK_ENOMEM;
-    if (!(e->layer = lki_layer_read_json(g->file, e->json, call_of(inbound->item))))
-        return lk_failed() ? lk_error_code() : LK_ENOMEM;
-    LKI_TRY(note_order(g, e, inbound));
+    if (lki_is_operation_module(lki_text_in(e->json, "module"))) e->layer = operation_of(g, e, inbound);
+    else e->layer = lki_layer_read_json(g->file, e->json, kwargs_of(inbound->item));
+    if (!e->layer) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     return check_calls(g, e, inbound);
 }
 
@@ -261,16 +226,27 @@ static lk_status read_nodes(graph *g)
 
 static node *node_at(const graph *g, value v) { return &g->entry[v.entry].node[v.node]; }
 
+/* A node of another result than the first was made for one use only. */
+static void free_result(lk_node *n)
+{
+    if (n && n->use) lk_free(n);
+}
+
 static lk_status make_node(graph *g, value v)
 {
     entry            *e = &g->entry[v.entry];
     node             *n = node_at(g, v);
-    lk_node          *in[LKI_MOST_INPUTS + 1] = {0};
+    lk_node          *in[LKI_MOST_INPUTS] = {0};
     const lki_reading r = at_entry(g, e);
     bool              before = lk_failed();
+    for (int i = 0; i < n->count; i++) {
+        const value *from = &n->in[i];
+        if (from->entry >= 0 && !(in[i] = lk_node_result(node_at(g, *from)->made, from->result))) return lk_error_code();
+    }
+    n->made = lki_node_apply(
+        e->layer, &(lki_application){.call = "a call", .count = n->count, .in = in, .positional = n->positional, .form = n->form});
     for (int i = 0; i < n->count; i++)
-        in[i + 1] = node_at(g, n->in[i])->made;
-    n->made = lk_apply_to(e->layer, n->count, in);
+        free_result(in[i]);
     if (n->made) return LK_OK;
     lki_read_blame(&r, before);
     return lk_error_code();
@@ -296,7 +272,8 @@ static lk_status make_with_inputs(graph *g, value last)
             depth--;
             continue;
         }
-        const value       before = n->in[top->next++];
+        const value before = n->in[top->next++];
+        if (before.entry < 0) continue;
         const lki_reading r = at_entry(g, &g->entry[before.entry]);
         if (node_at(g, before)->made) continue;
         if (node_at(g, before)->open) status = lki_read_fail(&r, LK_EFORMAT, "it is part of a cycle: it needs its own output");
@@ -310,27 +287,93 @@ static lk_status make_nodes(graph *g)
 {
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->entry[i].nodes; k++)
-            LKI_TRY(make_with_inputs(g, (value){i, k}));
+            LKI_TRY(make_with_inputs(g, (value){i, k, 0}));
     return LK_OK;
 }
 
 /* ---- the model ---- */
 
-/* ["a", 0, 0], or a list of these. */
-static lk_status read_ends(const graph *g, const lki_json *config, const char *key, lk_nodes *out)
+/* The inputs or outputs while they are read: their nodes, and the structure they are in, with numbers in their places. */
+typedef struct ends {
+    const graph *graph;
+    lk_nodes     list;
+    char       **name; /* of entries of objects */
+    lki_json_out structure;
+} ends;
+
+static bool is_end(const lki_json *v) { return v->type == LKI_JSON_ARRAY && v->count && v->item[0].type == LKI_JSON_STRING; }
+
+static lk_status read_end(ends *to, const lki_json *v, const char *path, bool in_list)
 {
-    const lki_reading r = {.file = g->file};
-    const lki_json   *v;
-    LKI_TRY(lki_list_in(&r, config, key, LKI_MOST_INPUTS, &v));
-    const bool single = v->count && v->item[0].type == LKI_JSON_STRING;
-    const int  count = single ? 1 : v->count;
-    if (!count) return lki_read_fail(&r, LK_EFORMAT, "\"%s\" is empty", key);
-    for (int i = 0; i < count; i++) {
-        value end;
-        LKI_TRY(read_value(g, &r, single ? v : &v->item[i], true, &end));
-        out->item[out->count++] = node_at(g, end)->made;
+    const lki_reading r = {.file = to->graph->file};
+    const int         at = to->list.count;
+    value             end;
+    if (at == LKI_MOST_INPUTS) return lki_read_fail(&r, LK_EUNSUPPORTED, "there are more than %d inputs or outputs", at);
+    LKI_TRY(read_value(to->graph, &r, v, true, &end));
+    if (!(to->list.item[at] = lk_node_result(node_at(to->graph, end)->made, end.result))) return lk_error_code();
+    to->list.count++;
+    lki_json_int(&to->structure, at);
+    if (!*path) return LK_OK;
+    to->name[at] = in_list ? lki_text_new("%s/%s", path, to->graph->entry[end.entry].name) : lki_strdup(path);
+    return to->name[at] ? LK_OK : LK_ENOMEM;
+}
+
+/* ["a", 0, 0], or lists and objects of these; entries of objects count in the order of their keys. */
+static lk_status read_structure(ends *to, const lki_json *v, const char *path, bool in_list)
+{
+    const lki_reading r = {.file = to->graph->file};
+    const bool        list = v->type == LKI_JSON_ARRAY;
+    char              text[120], inner[300];
+    if (is_end(v)) return read_end(to, v, path, in_list);
+    if ((!list && v->type != LKI_JSON_OBJECT) || v->count > LKI_MOST_INPUTS)
+        return lki_read_fail(&r, LK_EFORMAT, "%s should be [\"name of a layer\", node, tensor], or a list or an object of these",
+                             lki_json_show(v, text, sizeof text));
+    lki_json_open(&to->structure, list ? '[' : '{');
+    for (int i = 0; i < v->count; i++) {
+        const lki_json *inside = list ? &v->item[i] : lki_json_by_key(v, i);
+        lki_text_print(inner, sizeof inner, "%s%s%s", path, list || !*path ? "" : "/", list ? "" : inside->key);
+        if (!list) lki_json_key(&to->structure, inside->key);
+        LKI_TRY(read_structure(to, inside, inner, list));
     }
+    lki_json_close(&to->structure, list ? ']' : '}');
     return LK_OK;
+}
+
+static lk_status read_ends(ends *to, const lki_json *config, const char *key)
+{
+    const lki_reading r = {.file = to->graph->file};
+    const lki_json   *v = lki_json_get(config, key);
+    if (!v || (v->type != LKI_JSON_ARRAY && v->type != LKI_JSON_OBJECT))
+        return lki_read_fail(&r, LK_EFORMAT, "\"%s\" is %s; it should be a list", key, v ? lki_json_kind(v) : "missing");
+    if (!v->count) return lki_read_fail(&r, LK_EFORMAT, "\"%s\" is empty", key);
+    LKI_TRY(read_structure(to, v, "", false));
+    return to->structure.failed ? LK_ENOMEM : LK_OK;
+}
+
+/* What is not one tensor or a list of several. */
+static bool is_structured(const ends *e)
+{
+    int brackets = 0;
+    for (const char *c = e->structure.text; *c; c++)
+        brackets += *c == '[' || *c == '{';
+    return brackets > 1 || *e->structure.text == '{' || (brackets && e->list.count == 1);
+}
+
+static lk_status keep_structures(lk_model *m, ends *in, ends *out)
+{
+    ends *const side[2] = {in, out};
+    for (int i = 0; i < 2; i++) {
+        if (!is_structured(side[i])) continue;
+        m->structure[i] = side[i]->structure.text;
+        side[i]->structure.text = NULL;
+    }
+    if (!m->structure[1]) return LK_OK;
+    m->key = lki_zalloc_array(m->outputs, sizeof *m->key);
+    for (int i = 0; m->key && i < m->outputs; i++) {
+        m->key[i] = out->name[i];
+        out->name[i] = NULL;
+    }
+    return m->key ? LK_OK : LK_ENOMEM;
 }
 
 /* Weights files depend on the order of the layers. */
@@ -354,19 +397,36 @@ static lk_status check_order(const graph *g, const lk_model *m)
     return LK_OK;
 }
 
-static lk_model *functional_of(const graph *g, const lki_json *config)
+static lk_model *model_of(const graph *g, const lki_json *config, ends *in, ends *out)
 {
-    lk_node           *in[LKI_MOST_INPUTS], *out[LKI_MOST_INPUTS];
-    lk_functional_args a = {.inputs = {0, in}, .outputs = {0, out}, .name = lki_text_in(config, "name")};
-    const lki_reading  r = {.file = g->file};
-    bool               before = lk_failed();
-    if (read_ends(g, config, "input_layers", &a.inputs) != LK_OK || read_ends(g, config, "output_layers", &a.outputs) != LK_OK)
-        return NULL;
-    lk_model *m = lk_functional_kw(a);
+    const lki_reading r = {.file = g->file};
+    bool              before = lk_failed();
+    if (read_ends(in, config, "input_layers") != LK_OK || read_ends(out, config, "output_layers") != LK_OK) return NULL;
+    lk_model *m =
+        lk_functional_kw((lk_functional_args){.inputs = in->list, .outputs = out->list, .name = lki_text_in(config, "name")});
     if (!m) lki_read_blame(&r, before);
-    if (!m || check_order(g, m) == LK_OK) return m;
+    if (!m || (check_order(g, m) == LK_OK && keep_structures(m, in, out) == LK_OK)) return m;
     lk_free(m);
     return NULL;
+}
+
+static lk_model *functional_of(const graph *g, const lki_json *config)
+{
+    lk_node  *item[2][LKI_MOST_INPUTS];
+    char     *name[2][LKI_MOST_INPUTS] = {{0}};
+    ends      in = {g, {0, item[0]}, name[0], {0}}, out = {g, {0, item[1]}, name[1], {0}};
+    lk_model *m = model_of(g, config, &in, &out);
+    for (int i = 0; i < LKI_MOST_INPUTS; i++) {
+        lki_release(name[0][i]);
+        lki_release(name[1][i]);
+    }
+    for (int i = 0; i < in.list.count; i++)
+        free_result(in.list.item[i]);
+    for (int i = 0; i < out.list.count; i++)
+        free_result(out.list.item[i]);
+    lki_json_out_free(&in.structure);
+    lki_json_out_free(&out.structure);
+    return m;
 }
 
 static void graph_free(graph *g)
@@ -375,6 +435,7 @@ static void graph_free(graph *g)
         entry *e = &g->entry[i];
         for (int k = 0; e->node && k < e->nodes; k++) {
             lk_free(e->node[k].made);
+            lki_drop(e->node[k].form);
             lki_release(e->node[k].in);
         }
         lki_release(e->node);

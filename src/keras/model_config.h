@@ -29,8 +29,4 @@ bool lki_is_compiled(const lk_model *m);
 /* True for a class of models. */
 bool lki_is_model_class(const char *class_name);
 
-/* Keras' name of a type; NULL and -1: it has none. */
-const char *lki_keras_dtype(lk_dtype dtype);
-int         lki_dtype_of_keras(const char *name);
-
 #endif

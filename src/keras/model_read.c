@@ -1,23 +1,11 @@
 /* Models from Keras' JSON (model_config.h): layers, inputs, and sequential models. */
 #include "keras/model_read.h"
+#include "core/dtype.h"
 #include "core/memory.h"
+#include "keras/registered.h"
+#include "layer/operation.h"
 #include <stdio.h>
 #include <string.h>
-
-/* ---- types ---- */
-
-static const char *const DTYPES[LK_DTYPE_COUNT] = {
-    [LK_F32] = "float32", [LK_F64] = "float64", [LK_F16] = "float16", [LK_BF16] = "bfloat16",
-    [LK_I32] = "int32",   [LK_I64] = "int64",   [LK_U8] = "uint8",    [LK_BOOL] = "bool"};
-
-const char *lki_keras_dtype(lk_dtype dtype) { return DTYPES[dtype]; }
-
-int lki_dtype_of_keras(const char *name)
-{
-    for (int i = 0; i < LK_DTYPE_COUNT; i++)
-        if (DTYPES[i] && !strcmp(DTYPES[i], name)) return i;
-    return -1;
-}
 
 bool lki_is_model_class(const char *name)
 {
@@ -105,18 +93,67 @@ static lk_layer *nested(const lki_reading *r, const lki_json *v)
     return l;
 }
 
+lk_layer *lki_operation_read(const lki_reading *r, const lki_json *v, lki_call_form *form)
+{
+    char            known[LKI_KNOWN_TEXT];
+    const char     *class_name, *name = lki_text_in(v, "name");
+    const lki_json *config;
+    bool            before = lk_failed();
+    if (lki_object_parts(r, v, &class_name, &config) != LK_OK || lki_name_check(r, config) != LK_OK) return NULL;
+    if (!name) name = lki_text_in(config, "name");
+    const lki_operation_line *line = lki_operation_line_of(lki_text_in(v, "module"), class_name);
+    lk_layer                 *l = line ? lki_operation_new(line, name, config, form) : NULL;
+    if (line && !l) lki_read_blame(r, before);
+    if (!line)
+        lki_read_fail(r, LK_EUNSUPPORTED, "there is no operation \"%.64s\"%s", class_name,
+                      lki_names_known(class_name, lki_operation_class_at, NULL, "docs/models.md", known));
+    return l;
+}
+
+/* True for a class of Keras that lockstep has. */
+static bool has_class(const lki_json *v)
+{
+    const char *class_name = lki_text_in(v, "class_name"), *registered_name = lki_text_in(v, "registered_name");
+    if (!class_name || (registered_name && strchr(registered_name, '>'))) return false;
+    const char      *module = lki_text_in(v, "module");
+    const lki_class *c = lki_class_named(lki_family_of(LKI_KIND_LAYER), class_name);
+    return (!module || !strncmp(module, "keras", 5)) && ((c && c->make) || lki_is_model_class(class_name));
+}
+
+/* True for Python code: a Lambda, or a class that is not of Keras. */
+static bool is_code(const lki_json *v)
+{
+    const char *class_name = lki_text_in(v, "class_name"), *registered_name = lki_text_in(v, "registered_name"),
+               *module = lki_text_in(v, "module");
+    return class_name && (!strcmp(class_name, "Lambda") || (registered_name && strchr(registered_name, '>')) ||
+                          (module && strncmp(module, "keras", 5)));
+}
+
+static void refuse_code(const lki_reading *r, const lki_json *v)
+{
+    char name[256];
+    lki_registered_name(v, name, sizeof name);
+    lki_read_fail(r, LK_EUNSUPPORTED,
+                  "it is Python code, a custom class, not one of Keras; lk_register_layer(\"%s\", ...) says what computes it in C",
+                  name);
+}
+
 /* One entry of the list of layers. `call` (or NULL) has the arguments of its call. NULL and an error. */
 lk_layer *lki_layer_read_json(const char *file, const lki_json *v, const lki_json *call)
 {
     char            known[LKI_KNOWN_TEXT];
+    lk_layer       *registered;
     const char     *class_name, *name = lki_text_in(lki_json_get(v, "config"), "name");
     const lki_json *config;
     lki_reading     r = lki_place_of(file, name, lki_text_in(v, "class_name"));
+    bool            found;
     r.rank = lki_built_rank(v);
+    if (!has_class(v) && (registered = lki_registered_read(&r, v, &found), found)) return registered;
+    if (is_code(v)) return refuse_code(&r, v), NULL;
     if (lki_object_parts(&r, v, &class_name, &config) != LK_OK || lki_name_check(&r, config) != LK_OK) return NULL;
     if (lki_is_model_class(class_name)) return nested(&r, v);
     const lki_family *f = lki_family_of(LKI_KIND_LAYER);
-    const lki_class  *c = lki_class_in(f, lki_text_in(v, "module"), class_name);
+    const lki_class  *c = lki_class_named(f, class_name);
     if (c && c->make) return made_by(&r, c, v, call);
     r = lki_place_of(file, name ? name : "?", NULL);
     lki_read_fail(&r, LK_EUNSUPPORTED, "there is no class \"%.64s\"%s", class_name, lki_classes_known(f, class_name, known));

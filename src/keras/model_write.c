@@ -1,6 +1,9 @@
 /* Models as Keras' JSON (model_config.h). Keys are in Keras' order; options that only Keras has are written with their defaults. */
+#include "core/dtype.h"
 #include "core/memory.h"
 #include "keras/model_config.h"
+#include "layer/call_form.h"
+#include "layer/operation.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -80,12 +83,39 @@ static void write_build(const writing *w, const lk_layer *l)
     lki_json_close(w->out, '}');
 }
 
+static void write_operation(lki_json_out *o, const lk_layer *l)
+{
+    const lki_class *c = &l->kind->class;
+    lki_json_open(o, '{');
+    key_text(o, "module", c->module);
+    key_text(o, "class_name", c->name);
+    lki_json_key(o, "config");
+    lki_json_copy(o, lki_operation_config(l));
+    key_text(o, "registered_name", c->name);
+}
+
+/* The entry that a registered layer was made for. */
+static lk_status write_entry(lki_json_out *o, const char *entry)
+{
+    const lki_json *v;
+    LKI_TRY(lki_json_parse("entry", entry, strlen(entry), &v));
+    lki_json_open(o, '{');
+    for (int i = 0; i < v->count; i++) {
+        lki_json_key(o, v->item[i].key);
+        lki_json_copy(o, &v->item[i]);
+    }
+    lki_json_free(v);
+    return LK_OK;
+}
+
 /* The layer, open for more keys. */
 static lk_status open_layer(const writing *w, lk_layer *l)
 {
     lki_reading at = w->at;
     bool        before = lk_failed();
     lk_model   *inside = lki_model_inside(l);
+    if (lki_is_operation_layer(l)) return write_operation(w->out, l), LK_OK;
+    if (l->entry) return write_entry(w->out, l->entry);
     if (inside) return write_model(&w->at, w->out, inside, false);
     snprintf(at.place, sizeof at.place, "layer \"%.200s\"", l->name);
     lk_status status = lki_object_open(w->out, LKI_KIND_LAYER, l);
@@ -159,7 +189,7 @@ static void write_history(const writing *w, int value, bool end)
     lki_json_close(w->out, ']');
 }
 
-static void write_tensor(const writing *w, int value)
+static void write_tensor(const writing *w, int value, const char *dtype)
 {
     lki_json_out *o = w->out;
     lki_json_open(o, '{');
@@ -168,44 +198,96 @@ static void write_tensor(const writing *w, int value)
     lki_json_open(o, '{');
     lki_json_key(o, "shape");
     write_row(o, &w->shape[value]);
-    key_text(o, "dtype", lki_keras_dtype(value < w->model->inputs ? w->model->input[value].dtype : LK_F32));
+    key_text(o, "dtype", value < w->model->inputs ? lki_keras_dtype(w->model->input[value].dtype) : dtype ? dtype : "float32");
     lki_json_key(o, "keras_history");
     write_history(w, value, false);
     lki_json_close(o, '}');
     lki_json_close(o, '}');
 }
 
-/* Attention and operations are called with several tensors, some of which may be named; other layers with a list of them. */
-static void write_arguments(const writing *w, const lki_use *u, int positional)
+/* The name of argument i of a layer: all tensors of a list at the end have one name. */
+static const char *argument_name(const lk_layer *l, int i)
 {
-    const lki_class *c = &u->layer->kind->class;
-    const bool apart = c->name && (!strcmp(c->name, "MultiHeadAttention") || lki_is_operation(c)), list = u->count > 1 && !apart;
-    lki_json_key(w->out, "args");
-    lki_json_open(w->out, '[');
-    if (list) lki_json_open(w->out, '[');
+    const char *const *name = l->kind->arguments;
+    for (int k = 0; k < i && name[1]; k++)
+        name++;
+    return *name;
+}
+
+/* Several tensors of one name are a list. */
+static void write_named(const writing *w, const lki_use *u, int first)
+{
+    for (int i = first, end; i < u->count; i = end) {
+        for (end = i + 1; end < u->count && argument_name(u->layer, end) == argument_name(u->layer, i);)
+            end++;
+        if (u->in[i] == LKI_ABSENT) continue;
+        lki_json_key(w->out, argument_name(u->layer, i));
+        if (end > i + 1) lki_json_open(w->out, '[');
+        for (int k = i; k < end; k++)
+            write_tensor(w, u->in[k], NULL);
+        if (end > i + 1) lki_json_close(w->out, ']');
+    }
+}
+
+/* Keras' calls have the state at another place than ours. */
+static bool has_state(const lki_use *u)
+{
+    return u->layer->kind->arguments && !strcmp(argument_name(u->layer, LKI_MOST_INPUTS), "initial_state");
+}
+
+/* A call that was made in C: tensors of a kind with arguments one by one, of another kind as a list. */
+static lk_status write_call(const writing *w, const lki_use *u)
+{
+    lki_json_out *o = w->out;
+    const bool    list = u->count > 1 && !u->layer->kind->arguments;
+    const int     positional = has_state(u) ? 1 : u->positional;
+    lki_json_key(o, "args");
+    lki_json_open(o, '[');
+    if (list) lki_json_open(o, '[');
     for (int i = 0; i < positional; i++)
-        write_tensor(w, u->in[i]);
-    if (list) lki_json_close(w->out, ']');
-    lki_json_close(w->out, ']');
+        if (u->in[i] == LKI_ABSENT) lki_json_null(o);
+        else write_tensor(w, u->in[i], NULL);
+    if (list) lki_json_close(o, ']');
+    lki_json_close(o, ']');
+    lki_json_key(o, "kwargs");
+    lki_json_open(o, '{');
+    write_named(w, u, positional);
+    LKI_TRY(lki_call_write(o, &u->layer->kind->class, (const char *)u->layer + u->layer->kind->set));
+    lki_json_close(o, '}');
+    return LK_OK;
+}
+
+/* With tensors in the places of their numbers. */
+static void write_form(const writing *w, const lki_use *u, const lki_json *v)
+{
+    const int  tensor = lki_call_form_tensor(v);
+    const bool list = v->type == LKI_JSON_ARRAY;
+    if (tensor >= 0) {
+        write_tensor(w, u->in[tensor], lki_json_get(v, "dtype")->text);
+        return;
+    }
+    if (!list && (v->type != LKI_JSON_OBJECT || lki_json_get(v, "class_name"))) {
+        lki_json_copy(w->out, v);
+        return;
+    }
+    lki_json_open(w->out, list ? '[' : '{');
+    for (int i = 0; i < v->count; i++) {
+        if (!list) lki_json_key(w->out, v->item[i].key);
+        write_form(w, u, &v->item[i]);
+    }
+    lki_json_close(w->out, list ? ']' : '}');
 }
 
 static lk_status write_node(const writing *w, const lki_use *u)
 {
-    static const char *const NAMES[] = {"query", "value", "key"};
-    lki_json_out            *o = w->out;
-    const char              *met = u->count == 3 ? u->layer->met : NULL;
-    const int                positional = !met ? u->count : *met == '0';
-    lki_json_open(o, '{');
-    write_arguments(w, u, positional);
-    lki_json_key(o, "kwargs");
-    lki_json_open(o, '{');
-    for (int i = positional; i < u->count; i++) {
-        lki_json_key(o, NAMES[i]);
-        write_tensor(w, u->in[i]);
-    }
-    LKI_TRY(lki_call_write(o, &u->layer->kind->class, (const char *)u->layer + u->layer->kind->set));
-    lki_json_close(o, '}');
-    lki_json_close(o, '}');
+    lki_json_open(w->out, '{');
+    if (u->form) {
+        lki_json_key(w->out, "args");
+        write_form(w, u, u->form->args);
+        lki_json_key(w->out, "kwargs");
+        write_form(w, u, u->form->kwargs);
+    } else LKI_TRY(write_call(w, u));
+    lki_json_close(w->out, '}');
     return LK_OK;
 }
 
@@ -226,14 +308,37 @@ static const lki_model_input *input_of(const lk_model *m, const lk_layer *l)
     return NULL;
 }
 
-/* A single value by itself, several as a list. */
-static void write_ends(const writing *w, const char *key, int count, const int *value)
+static void write_structure(const writing *w, const lki_json *v, const int *value)
 {
+    const bool list = v->type == LKI_JSON_ARRAY;
+    if (v->whole) {
+        write_history(w, value ? value[v->integer] : (int)v->integer, true);
+        return;
+    }
+    lki_json_open(w->out, list ? '[' : '{');
+    for (int i = 0; i < v->count; i++) {
+        if (!list) lki_json_key(w->out, v->item[i].key);
+        write_structure(w, &v->item[i], value);
+    }
+    lki_json_close(w->out, list ? ']' : '}');
+}
+
+/* A single value by itself, several as a list, or as the file had it. */
+static lk_status write_ends(const writing *w, const char *key, const char *structure, int count, const int *value)
+{
+    const lki_json *v;
     lki_json_key(w->out, key);
+    if (structure) {
+        LKI_TRY(lki_json_parse(key, structure, strlen(structure), &v));
+        write_structure(w, v, value);
+        lki_json_free(v);
+        return LK_OK;
+    }
     if (count > 1) lki_json_open(w->out, '[');
     for (int i = 0; i < count; i++)
         write_history(w, value ? value[i] : i, true);
     if (count > 1) lki_json_close(w->out, ']');
+    return LK_OK;
 }
 
 static lk_status write_functional(writing *w)
@@ -252,9 +357,8 @@ static lk_status write_functional(writing *w)
         lki_json_close(o, '}');
     }
     lki_json_close(o, ']');
-    write_ends(w, "input_layers", m->inputs, NULL);
-    write_ends(w, "output_layers", m->outputs, m->output);
-    return LK_OK;
+    LKI_TRY(write_ends(w, "input_layers", m->structure[0], m->inputs, NULL));
+    return write_ends(w, "output_layers", m->structure[1], m->outputs, m->output);
 }
 
 /* ---- either ---- */

@@ -6,6 +6,7 @@
 #include "core/names.h"
 #include "format/durable.h"
 #include "keras/model_config.h"
+#include "layer/operation.h"
 #include "model/compiled.h"
 #include "model/trackable.h"
 #include "nn/optimizer.h"
@@ -83,15 +84,18 @@ static const char *class_of(const lk_layer *l)
 {
     const lk_model *inside = lki_model_inside(l);
     if (inside) return inside->form == LKI_SEQUENTIAL ? "Sequential" : "Functional";
+    if (l->entry_class) return l->entry_class;
     return l->kind->class.name ? l->kind->class.name : l->kind->name;
 }
 
+/* Keras does not count operations among the layers. */
 static lk_status add_numbered(places *p, const lk_model *m, int at, const char *folder)
 {
+    if (lki_is_operation_layer(m->layer[at])) return LK_OK;
     char name[128], number[16] = "";
     int  before = 0;
     for (int i = 0; i < at; i++)
-        before += !strcmp(class_of(m->layer[i]), class_of(m->layer[at]));
+        before += !lki_is_operation_layer(m->layer[i]) && !strcmp(class_of(m->layer[i]), class_of(m->layer[at]));
     if (before) snprintf(number, sizeof number, "_%d", before);
     lki_snake_case(class_of(m->layer[at]), name, sizeof name);
     char *path LKI_RELEASED = lki_text_new("%slayers/%s%s/", folder, name, number);

@@ -100,3 +100,14 @@ lk_status lki_layer_infer(const lk_layer *l, const lk_shape *in, lk_shape *out)
         status = infer(l, in, out);
     return status;
 }
+
+int lki_layer_count_results(const lk_layer *l, const lk_shape *in)
+{
+    LKI_SCOPE_ERRORS;
+    int count = 0;
+    LK_STEP {
+        count = results_of(l, in, FIRST).count;
+        if (!count) blame(l, in);
+    }
+    return count;
+}

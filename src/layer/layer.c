@@ -63,6 +63,8 @@ static void destroy(void *object)
     lki_release(l->inner);
     if (l->kind->class.field) lki_args_drop(&l->kind->class, args_of(l));
     lki_release(l->name);
+    lki_release(l->entry);
+    lki_release(l->entry_class);
 }
 
 /* A member of the arguments that every layer has. */

@@ -143,8 +143,7 @@ struct lk_layer {
     lk_regularizer *activity;    /* for the layer's results; held by the arguments; NULL: none */
     char            seed[32];    /* "seed/7"; "": none given */
     const char     *policy;      /* the dtype policy that a Keras file gave it, static; NULL: float32. It only goes back to files */
-    const char     *met;   /* "201": a Keras file calls it with three named tensors, visited in the order of their names; NULL:
-                            * not */
+    char           *entry, *entry_class; /* made for an entry of a Keras file (lk_register_layer): it, as JSON, and its class; NULL */
     lk_variable    *calls; /* training calls by hand, outside of a model: an input of its random numbers. A reference; mostly
                             * NULL */
     int             count;
@@ -230,6 +229,9 @@ bool lki_layer_mixes_rows(const lk_layer *l); /* it, or an inner layer, as it is
 /* The shapes of the results, found by calling the layer on stand-ins without elements, f32 each; an `output` function. The layer's
  * call function must not depend on sizes that differ from call to call otherwise than its results do. */
 lk_status lki_layer_infer(const lk_layer *l, const lk_shape *in, lk_shape *out);
+
+/* How many results it has for these rows, found in the same way; 0 and an error if it refuses them. */
+int lki_layer_count_results(const lk_layer *l, const lk_shape *in);
 
 /* 'layer "dense": rows of [28, 28]: <what is wrong>' */
 lk_status lki_layer_refuse(const lk_layer *l, const lk_shape *in, const char *format, ...) LKI_PRINTF(3, 4);

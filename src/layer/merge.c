@@ -1,12 +1,8 @@
 /* Merging layers: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate, Dot.
  *
- * Rows of several inputs broadcast against each other, aligned at their last axes; terms are combined from left to right.
- *
- * Keras' operations of the same names, which a file has for a + b, differ from the layers for tensors of different ranks: there
- * whole batches broadcast, not rows, as in numpy, so the rows' axis of one tensor may be aligned with another axis of the other. */
+ * Rows of several inputs broadcast against each other, aligned at their last axes; terms are combined from left to right. */
 #include "layer/layer.h"
 #include "op/gradient.h"
-#include "op/replica.h"
 
 #define KIND(title, T, A, class_, fields, ...)                                                                                     \
     static void         *make_##title(const void *args);                                                                           \
@@ -31,17 +27,8 @@ typedef struct merging {
 } merging;
 
 static const merging MERGINGS[] = {
-    {&lki_add_kind, lk_add},
-    {&lki_subtract_kind, lk_sub},
-    {&lki_multiply_kind, lk_mul},
-    {&lki_average_kind, lk_add},
-    {&lki_maximum_kind, lk_maximum},
-    {&lki_minimum_kind, lk_minimum},
-    {&lki_add_operation_kind, lk_add},
-    {&lki_subtract_operation_kind, lk_sub},
-    {&lki_multiply_operation_kind, lk_mul},
-    {&lki_maximum_operation_kind, lk_maximum},
-    {&lki_minimum_operation_kind, lk_minimum},
+    {&lki_add_kind, lk_add},     {&lki_subtract_kind, lk_sub},    {&lki_multiply_kind, lk_mul},
+    {&lki_average_kind, lk_add}, {&lki_maximum_kind, lk_maximum}, {&lki_minimum_kind, lk_minimum},
 };
 
 static const merging *merging_of(const lk_layer *l)
@@ -172,89 +159,6 @@ MERGE(multiply, "Multiply", -1, call_multiply)
 MERGE(average, "Average", -1, call)
 MERGE(maximum, "Maximum", -1, call_extreme)
 MERGE(minimum, "Minimum", -1, call_extreme)
-
-/* ---- operations ---- */
-
-/* The shape of a row with the batch in front. */
-static lk_shape batch_of(const lk_shape *row)
-{
-    lk_shape s = {.rank = row->rank + 1, .dim = {-1}};
-    for (int i = 0; i < row->rank; i++)
-        s.dim[i + 1] = row->dim[i];
-    return s;
-}
-
-static lk_status output_operation(const lk_layer *l, const lk_shape *in, lk_shape *out)
-{
-    const lk_shape a = batch_of(&in[0]), b = batch_of(&in[1]);
-    char           text[LKI_SHAPE_TEXT];
-    lk_shape       met;
-    if (in[0].rank == in[1].rank) return output(l, in, out);
-    if (!rows_meet(&a, &b, &met))
-        return lki_layer_refuse(l, in, "those of the other, %s, do not broadcast with them as in numpy",
-                                lki_shape_text(&in[1], text));
-    *out = (lk_shape){.rank = met.rank - 1};
-    for (int i = 0; i < out->rank; i++)
-        out->dim[i] = met.dim[i + 1];
-    return LK_OK;
-}
-
-/* Axes of size 1 before the batch. */
-static lk_tensor *behind_ones(lk_tensor *x, int rank)
-{
-    if (x->shape.rank == rank) return x;
-    lk_shape  shape = {.rank = rank};
-    const int ahead = rank - x->shape.rank;
-    for (int i = 0; i < rank; i++)
-        shape.dim[i] = i < ahead ? 1 : x->shape.dim[i - ahead];
-    return lk_reshape(x, shape);
-}
-
-/* With different ranks, every row of one is combined with all rows of the other: a replica that has only some of them cannot do
- * it. */
-static lk_tensor *call_operation(lk_layer *l, lk_tensor *x, const lki_pass *pass)
-{
-    lk_tensor *y = pass->in.item[1];
-    char       text[2][LKI_SHAPE_TEXT];
-    if (lki_bad(x) || lki_bad(y)) return &lki_poison;
-    if (x->shape.rank == y->shape.rank) return call(l, x, pass);
-    if (lki_replica_count() > 1)
-        return lki_refuse(
-            LK_EUNSUPPORTED,
-            "layer \"%s\": an operation on %s and %s, whose ranks differ, makes rows depend on each other; it needs a "
-            "strategy of one replica",
-            lki_layer_title(l), lki_shape_text(&x->shape, text[0]), lki_shape_text(&y->shape, text[1]));
-    const int rank = (int)lki_max(x->shape.rank, y->shape.rank);
-    return merging_of(l)->combine(behind_ones(x, rank), behind_ones(y, rank));
-}
-
-/* Its config consists of its name. */
-static const lki_field OPERATION_FIELDS[] = {LKI_FIELD(NAME, lk_plain_layer_args, name),
-                                             LKI_FIELD_AS("", SHAPE, lk_plain_layer_args, input_shape),
-                                             LKI_FIELD_AS("", SWITCH, lk_plain_layer_args, trainable, .standard = 1)};
-
-#define OPERATION(title, class_)                                                                                                   \
-    static void         *make_##title##_operation(const void *args);                                                               \
-    const lki_layer_kind lki_##title##_operation_kind = {.name = #title,                                                           \
-                                                         .class = {.name = class_,                                                 \
-                                                                   .module = "keras.src.ops.numpy",                                \
-                                                                   LKI_ARGS(lk_plain_layer_args, OPERATION_FIELDS),                \
-                                                                   .make = make_##title##_operation},                              \
-                                                         .bytes = sizeof(merge),                                                   \
-                                                         .set = offsetof(merge, set),                                              \
-                                                         .fewest = 2,                                                              \
-                                                         .most = 2,                                                                \
-                                                         .output = output_operation,                                               \
-                                                         .call = call_operation};                                                  \
-    static void         *make_##title##_operation(const void *args)                                                                \
-    {                                                                                                                              \
-        return lki_layer_new("lk_" #title "_layer", &lki_##title##_operation_kind, args);                                          \
-    }
-OPERATION(add, "Add")
-OPERATION(subtract, "Subtract")
-OPERATION(multiply, "Multiply")
-OPERATION(maximum, "Maximum")
-OPERATION(minimum, "Minimum")
 
 /* ---- Concatenate ---- */
 

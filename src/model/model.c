@@ -17,8 +17,15 @@ static void destroy(void *object)
         lki_layer_leave(m->layer[i]);
         lki_drop(m->layer[i]);
     }
-    for (int i = 0; i < m->uses; i++)
+    for (int i = 0; i < m->uses; i++) {
         lki_release(m->use[i].in);
+        lki_drop(m->use[i].form);
+    }
+    for (int i = 0; m->key && i < m->outputs; i++)
+        lki_release(m->key[i]);
+    lki_release(m->key);
+    lki_release(m->structure[0]);
+    lki_release(m->structure[1]);
     lki_release(m->use);
     lki_release(m->layer);
     lki_release(m->input);
@@ -66,6 +73,7 @@ lk_status lki_model_use(lk_model *m, const lki_use *use)
     memcpy(in, use->in, (size_t)use->count * sizeof *in);
     *u = *use;
     u->in = in;
+    lki_retain(u->form);
     u->first = m->values;
     u->results = lki_layer_outputs(u->layer);
     m->values += u->results;
@@ -342,5 +350,6 @@ const char *lki_model_output_name(const lk_model *m, int i)
     static const char *const OWN[] = {"output", "output_1", "output_2", "output_3", "output_4", "output_5", "output_6", "output_7"};
     if (m->form == LKI_OWN_MODEL) return OWN[i < LKI_COUNT(OWN) ? i : LKI_COUNT(OWN) - 1];
     const lki_use *u = lki_use_of(m, m->output[i]);
+    if (m->key && m->key[i]) return m->key[i];
     return u ? u->layer->name : m->input[m->output[i]].layer->name;
 }

@@ -38,37 +38,40 @@ typedef struct lki_model_input {
 } lki_model_input;
 
 typedef struct lki_use { /* one use of a layer; its results are values */
-    lk_layer *layer;
-    int       count;
-    int      *in;             /* values; LKI_ABSENT: an argument that is left out */
-    int       positional;     /* in a Keras file the first n are given by position, the others by name */
-    int       first, results; /* values */
+    lk_layer             *layer;
+    int                   count;
+    int                  *in;             /* values; LKI_ABSENT: an argument that is left out */
+    int                   positional;     /* in a Keras file the first n are given by position, the others by name */
+    int                   first, results; /* values */
+    struct lki_call_form *form;           /* how a Keras file writes the call (layer/call_form.h), a reference; NULL: as above */
 } lki_use;
 
 struct lki_compiled;
 
 struct lk_model {
-    lki_object           object;
-    lki_model_form       form;
-    char                *name;
-    lk_strategy         *strategy; /* a reference; NULL: made under none */
-    int                  count;
-    lk_layer           **layer; /* references, placed */
-    int                  inputs;
-    lki_model_input     *input;
-    int                  values; /* inputs, and results of all uses */
-    int                  uses;
-    lki_use             *use;
-    int                  outputs;
-    int                 *output; /* values */
-    lk_model_fn          fn;     /* of a custom model; else NULL */
-    void                *user;
-    bool                 shaped;   /* the shapes of the inputs are known */
-    bool                 built;    /* atomic */
-    lk_variable         *calls;    /* the number of training calls, an input of dropout's random numbers; NULL if no layer draws. A
+    lki_object       object;
+    lki_model_form   form;
+    char            *name;
+    lk_strategy     *strategy; /* a reference; NULL: made under none */
+    int              count;
+    lk_layer       **layer; /* references, placed */
+    int              inputs;
+    lki_model_input *input;
+    int              values; /* inputs, and results of all uses */
+    int              uses;
+    lki_use         *use;
+    int              outputs;
+    int             *output;       /* values */
+    char            *structure[2]; /* of inputs and outputs, as JSON with numbers in the places of tensors; NULL: one, or a list */
+    char           **key;          /* of outputs that are entries of an object, for losses and metrics; NULL: by their layers */
+    lk_model_fn      fn;           /* of a custom model; else NULL */
+    void            *user;
+    bool             shaped;       /* the shapes of the inputs are known */
+    bool             built;        /* atomic */
+    lk_variable     *calls;        /* the number of training calls, an input of dropout's random numbers; NULL if no layer draws. A
                               * reference */
-    lki_added           *added;    /* atomic; grows only */
-    lki_waiters          waiting;  /* for the variables */
+    lki_added       *added;        /* atomic; grows only */
+    lki_waiters      waiting;      /* for the variables */
     struct lki_compiled *compiled; /* what it is trained with (compiled.h); NULL: not compiled */
     void (*forget_compiled)(struct lki_compiled *);
     int         stop;        /* atomic: training should end after the current step; LKI_STOP_... */

@@ -7,6 +7,7 @@
  *  1. LK_SOFTMAX is returned only for values that sum to one along the last axis, which is the one that losses sum over.
  *  2. Dropout is skipped: it changes values only in training. */
 #include "core/memory.h"
+#include "layer/operation.h"
 #include "model/model.h"
 
 /* ---- layers that pass on ---- */
@@ -69,6 +70,7 @@ static const lki_layer_kind *const DECIDING[] = {&lki_dense_kind,
 /* For rows with this many axes; LK_ACTIVATION_DEFAULT: it has none. */
 static lk_activation own_activation(const lk_layer *l, int rank)
 {
+    if (lki_is_operation_layer(l)) return lki_operation_activation(l, rank);
     if (l->kind == &lki_softmax_kind) return lki_softmax_is_last(l, rank) ? LK_SOFTMAX : LK_LINEAR;
     if (l->kind == &lki_relu_kind) return LK_RELU;
     if (l->kind == &lki_leaky_relu_kind) return LK_LEAKY_RELU;

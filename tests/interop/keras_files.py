@@ -189,8 +189,112 @@ def wide():
     return Case(keras.Model(i, [skip, layers.Dense(1)(x)]), rows(3))
 
 
+# graphs: how layers are called, and what models take and return
+
+
+def fitted(model, x, y, loss="mse", **options):
+    model.compile(optimizers.SGD(0.001), loss, **options)
+    model.fit(x, y, epochs=1, verbose=0)
+    return Case(model, x, keras.tree.flatten(y))
+
+
+def objects():
+    """Inputs and outputs by name, losses and metrics too."""
+    a, b = keras.Input((4,), name="a"), keras.Input((3,), name="b")
+    x = layers.Concatenate()([layers.Dense(4)(a), b])
+    model = keras.Model({"a": a, "b": b}, {"two": layers.Dense(2, name="z")(x), "one": layers.Dense(1, name="y")(x)})
+    model.compile(optimizers.SGD(0.05), {"one": "mse", "two": "mae"}, loss_weights={"one": 0.5, "two": 2.0},
+                  metrics={"one": ["mae"], "two": ["mse"]})
+    x, y = {"a": rows(4), "b": rows(3)}, {"one": rows(1), "two": rows(2)}
+    model.fit(x, y, epochs=1, verbose=0)
+    return Case(model, [x["a"], x["b"]], [y["one"], y["two"]])
+
+
+def structures():
+    """Lists in objects, an object of one, and outputs that are inputs."""
+    i = keras.Input((4,), name="only")
+    one, two, three = layers.Dense(2)(i), layers.Dense(3)(i), layers.Dense(1)(i)
+    return Case(keras.Model([i], {"pair": [one, two], "more": {"deep": three, "same": i}}), rows(4))
+
+
+def model_of_two_outputs():
+    i = keras.Input((4,))
+    inner = keras.Model(i, [layers.Dense(3, activation="tanh")(i), layers.Dense(2)(i)], name="inner")
+    x = keras.Input((4,))
+    a, b = inner(x)
+    c, d = inner(layers.Dense(4)(x))
+    outputs = [layers.Concatenate()([a, d]), c, layers.Multiply()([b, d])]
+    return fitted(keras.Model(x, outputs), rows(4), [rows(5), rows(3), rows(2)])
+
+
+def model_called_by_names():
+    a, b = keras.Input((4,), name="left"), keras.Input((3,), name="right")
+    listed = keras.Model([a, b], layers.Concatenate()([layers.Dense(2)(a), b]), name="listed")
+    a, b = keras.Input((4,), name="p"), keras.Input((5,), name="q")
+    keyed = keras.Model({"q": b, "p": a}, layers.Concatenate()([layers.Dense(3)(b), a]), name="keyed")
+    x, y = keras.Input((4,)), keras.Input((3,))
+    h = listed({"left": x, "right": y})
+    return fitted(keras.Model([x, y], layers.Dense(2)(keyed({"p": x, "q": h}))), [rows(4), rows(3)], rows(2))
+
+
+def translation():
+    """An encoder's state is where the decoder begins."""
+    a, b = keras.Input((5, 4)), keras.Input((3, 4))
+    _, h, c = layers.LSTM(6, return_state=True)(a)
+    y, *_ = layers.LSTM(6, return_sequences=True, return_state=True)(b, initial_state=[h, c])
+    _, s = layers.GRU(6, return_state=True)(a)
+    z = layers.GRU(6, return_sequences=True)(b, s)
+    return fitted(keras.Model([a, b], layers.Dense(2)(layers.Add()([y, z]))), [rows(5, 4), rows(3, 4)], rows(3, 2))
+
+
+def masks():
+    """A layer with a mask and without; a mask that is computed."""
+    a, m = keras.Input((5, 8)), keras.Input((5, 5), dtype="bool")
+    attention = layers.MultiHeadAttention(2, 4)
+    y = layers.Add()([attention(a, a), attention(a, a, attention_mask=m), attention(query=a, value=a, use_causal_mask=False)])
+    x = [rows(5, 8), random.random(size=(16, 5, 5)) > 0.4]
+    return fitted(keras.Model([a, m], layers.Dense(2)(y)), x, rows(5, 2))
+
+
+def often():
+    """A layer that is called many times, with more layers between."""
+    x = i = keras.Input((4,))
+    shared = layers.Dense(4, activation="tanh")
+    for _ in range(3):
+        x = shared(layers.BatchNormalization()(x, training=False)) + x
+    return fitted(keras.Model(i, layers.Dense(1)(x)), rows(4), rows(1))
+
+
+def cut():
+    """A model up to a layer of another one, and an input that no output needs."""
+    i, unused = keras.Input((4,)), keras.Input((2,), name="unused")
+    x = layers.Dense(5, name="first")(i)
+    whole = keras.Model(i, layers.Dense(1, name="last")(layers.Dense(3, activation="relu", name="middle")(x)))
+    return Case(keras.Model([whole.input, unused], whole.get_layer("middle").output), [rows(4), rows(2)])
+
+
+def behind():
+    """A model from a layer of another one on."""
+    i = keras.Input((4,))
+    x = layers.Dense(5, name="first")(i)
+    y = layers.Dense(1, name="last")(layers.Dense(3, activation="relu", name="middle")(x))
+    return Case(keras.Model(x, y), rows(5))
+
+
+def computed():
+    """Operations with tensors, numbers, arrays and slices."""
+    a, b = keras.Input((6, 4), name="a"), keras.Input((6, 4), name="b")
+    x = layers.Dense(4)(a * 2.0 - b / 4 + np.arange(4, dtype="float32"))
+    first, second = keras.ops.split(keras.ops.tanh(x), 2, axis=1)
+    x = keras.ops.concatenate([first[:, ::-1], second[:, :, :2], keras.ops.softmax(first, axis=-1)[..., 1:]], axis=-1)
+    x = keras.ops.einsum("bij,bkj->bik", x, x) + keras.ops.mean(x, axis=-1, keepdims=True)
+    return fitted(keras.Model([a, b], layers.Dense(1)(keras.ops.reshape(x, (-1, 9)))), [rows(6, 4), rows(6, 4)], rows(1))
+
+
 ARCHITECTURES = {f.__name__: f for f in (cnn, residual, text, transformer, separable, nested, model_as_output, frozen, untrained,
                                          uncompiled, wide)}
+GRAPHS = {f.__name__: f for f in (objects, structures, model_of_two_outputs, model_called_by_names, translation, masks, often, cut,
+                                  behind, computed)}
 
 # ---- every class ----
 
@@ -364,7 +468,7 @@ def classes():
 
 def predictions(model, x):
     y = model.predict(x if len(x) > 1 else x[0], verbose=0)
-    return y if isinstance(y, list) else [y]
+    return keras.tree.flatten(y)
 
 
 def close(what, ours, theirs):
@@ -435,6 +539,8 @@ def named(value):
     """A short name is a class with its defaults."""
     if isinstance(value, list):
         return [named(v) for v in value]
+    if isinstance(value, dict) and "class_name" not in value:
+        return {k: named(v) for k, v in value.items()}
     if isinstance(value, dict) and value.get("config", {}).get("name") in SHORT:
         return value["class_name"]
     return SHORT.get(value, value) if isinstance(value, str) else value
@@ -502,7 +608,7 @@ def main():
     program = sys.argv[1]
     folder = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="lockstep-interop-")
     part = sys.argv[3] if len(sys.argv) > 3 else ""
-    cases = {n: f for n, f in list(ARCHITECTURES.items()) + list(classes()) if part in n}
+    cases = {n: f for n, f in list(ARCHITECTURES.items()) + list(GRAPHS.items()) + list(classes()) if part in n}
     made, failed = {}, 0
     for name, make in cases.items():
         keras.utils.set_random_seed(len(made))

@@ -257,7 +257,58 @@ TEST(refusals)
         }
 }
 
-TESTS(cmocka_unit_test(a_chain_is_a_sequential_model), cmocka_unit_test(layers_are_in_the_order_of_keras),
+/* ---- several results, and arguments by name ---- */
+
+TEST(every_result_is_a_node)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node  *x = lk_input(LK_SHAPE(4)), *i = lk_input(LK_SHAPE(4));
+            lk_model *two = lk_functional(LK_NODES(i), LK_NODES(lk_apply(lk_dense(3), i), lk_apply(lk_dense(2), i)), .name = "two");
+            lk_node  *first = lk_apply(lk_model_layer(two), x), *second = lk_node_result(first, 1);
+            assert_string_equal(lk_error(), "");
+            assert_int_equal(lk_node_shape(first).dim[0], 3);
+            assert_int_equal(lk_node_shape(second).dim[0], 2);
+            assert_ptr_equal(lk_node_result(second, 1), second);
+            assert_ptr_equal(lk_node_result(second, 0), first);
+            lk_model  *m = lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_concatenate(), second, first), second));
+            lk_tensor *in = noise(LK_SHAPE(5, 4), "in");
+            lk_tuple   out = lk_nested(lk_model_call(m, in)), parts = lk_nested(lk_model_call(two, in));
+            assert_string_equal(lk_error(), "");
+            assert_true(same(out.item[0], lk_concat(LK_TUPLE(parts.item[1], parts.item[0]), 1)));
+            assert_true(same(out.item[1], parts.item[1]));
+            REFUSED(LK_EINVAL, lk_node_result(first, 2), "result 2 of layer \"two\"; it has 2");
+            REFUSED(LK_EINVAL, lk_node_result(NULL, 0), "the node is NULL");
+        }
+}
+
+TEST(arguments_by_name)
+{
+    LK_POOL
+        LK_STEP {
+            lk_node  *q = lk_input(LK_SHAPE(3, 4)), *v = lk_input(LK_SHAPE(5, 4)), *k = lk_input(LK_SHAPE(5, 4));
+            lk_layer *attention = lk_multi_head_attention(2, 3), *lstm = lk_lstm(4, .return_state = LK_ON);
+            lk_node  *a = lk_apply_with(attention, LK_ARGUMENT("key", k), LK_ARGUMENT("query", q), LK_ARGUMENT("value", v));
+            lk_node  *b = lk_apply(attention, q, v, k), *s = lk_apply(lstm, v);
+            lk_node  *t = lk_apply_with(lstm, LK_ARGUMENT("initial_state", lk_node_result(s, 1)), LK_ARGUMENT("sequences", q),
+                                        LK_ARGUMENT("initial_state", lk_node_result(s, 2)));
+            lk_model *m = lk_functional(LK_NODES(q, v, k), LK_NODES(a, b, t));
+            assert_string_equal(lk_error(), "");
+            lk_tuple out = lk_nested(lk_model_call(
+                m, lk_nest(LK_TUPLE(noise(LK_SHAPE(2, 3, 4), "q"), noise(LK_SHAPE(2, 5, 4), "v"), noise(LK_SHAPE(2, 5, 4), "k")))));
+            assert_true(same(out.item[0], out.item[1]));
+            REFUSED(LK_EINVAL, lk_apply_with(attention, LK_ARGUMENT("query", q), LK_ARGUMENT("mask", v)),
+                    "layer \"multi_head_attention\" has no argument \"mask\"; there are query, value, key");
+            REFUSED(LK_EINVAL, lk_apply_with(attention, LK_ARGUMENT("query", q), LK_ARGUMENT("query", v)),
+                    "argument \"query\" is given twice; it is one tensor");
+            REFUSED(LK_EINVAL, lk_apply_with(attention, LK_ARGUMENT("value", v)), "argument \"query\" is missing");
+            REFUSED(LK_EINVAL, lk_apply_with(attention, LK_ARGUMENT("query", NULL)), "argument \"query\" is NULL");
+            REFUSED(LK_EINVAL, lk_apply_with(lk_dense(3), LK_ARGUMENT("inputs", q)), "has no arguments with names; use lk_apply()");
+        }
+}
+
+TESTS(cmocka_unit_test(every_result_is_a_node), cmocka_unit_test(arguments_by_name),
+      cmocka_unit_test(a_chain_is_a_sequential_model), cmocka_unit_test(layers_are_in_the_order_of_keras),
       cmocka_unit_test(names_are_given_by_position), cmocka_unit_test(a_deep_graph), cmocka_unit_test(inputs_of_any_size),
       cmocka_unit_test(models_inside_models), cmocka_unit_test(a_function_over_layers),
       cmocka_unit_test(a_function_gives_the_same_bits_on_replicas), cmocka_unit_test(layers_that_are_not_trained),
