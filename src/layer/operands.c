@@ -220,7 +220,7 @@ bool lki_arg_list(const lki_operands *c, const char *name, lki_axes *out)
 
 /* ---- axes ---- */
 
-int lki_row_axis(const lki_operands *c, const lk_tensor *x, int64_t axis)
+int lki_operand_axis(const lki_operands *c, const lk_tensor *x, int64_t axis)
 {
     const int at = lki_axis_normal(axis, x->shape.rank);
     if (at > 0) return at;
@@ -233,7 +233,7 @@ int lki_row_axis(const lki_operands *c, const lk_tensor *x, int64_t axis)
 
 int lki_arg_axis(const lki_operands *c, const char *name, const lk_tensor *x, int standard)
 {
-    return lki_bad(x) ? -1 : lki_row_axis(c, x, lki_arg_whole(c, name, standard));
+    return lki_bad(x) ? -1 : lki_operand_axis(c, x, lki_arg_whole(c, name, standard));
 }
 
 bool lki_arg_axes(const lki_operands *c, const char *name, const lk_tensor *x, lki_axes *out)
@@ -241,6 +241,6 @@ bool lki_arg_axes(const lki_operands *c, const char *name, const lk_tensor *x, l
     if (lki_bad(x) || !lki_arg_list(c, name, out)) return false;
     if (!lki_arg(c, name)) return lki_arg_refuse(c, "%s is null, which includes the rows; they are kept apart", name), false;
     for (int i = 0; i < out->count; i++)
-        if ((out->value[i] = lki_row_axis(c, x, out->value[i])) < 0) return false;
+        if ((out->value[i] = lki_operand_axis(c, x, out->value[i])) < 0) return false;
     return true;
 }

@@ -50,7 +50,7 @@ bool lki_arg_list(const lki_operands *c, const char *name, lki_axes *out);
 
 int  lki_arg_axis(const lki_operands *c, const char *name, const lk_tensor *x, int standard);  /* 1 or more; -1 and an error */
 bool lki_arg_axes(const lki_operands *c, const char *name, const lk_tensor *x, lki_axes *out); /* null is all axes */
-int  lki_row_axis(const lki_operands *c, const lk_tensor *x, int64_t axis);
+int  lki_operand_axis(const lki_operands *c, const lk_tensor *x, int64_t axis);
 
 /* ---- errors ---- */
 

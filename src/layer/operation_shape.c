@@ -153,7 +153,7 @@ OPERATION(moveaxis)
 
 static lk_tensor *reversed(const lki_operands *c, lk_tensor *x, int64_t axis)
 {
-    const int at = lki_bad(x) ? -1 : lki_row_axis(c, x, axis);
+    const int at = lki_bad(x) ? -1 : lki_operand_axis(c, x, axis);
     return at < 0 ? &lki_poison : (lk_reverse)(x, LK_AXES(at));
 }
 
@@ -174,7 +174,7 @@ OPERATION(rot90)
     const int64_t turns = ((lki_arg_whole(c, "k", 1) % 4) + 4) % 4;
     if (lki_bad(x) || !lki_arg_list(c, "axes", &axes)) return &lki_poison;
     if (axes.count != 2) return lki_arg_refuse(c, "axes should be two");
-    const int a = lki_row_axis(c, x, axes.value[0]), b = a < 0 ? -1 : lki_row_axis(c, x, axes.value[1]);
+    const int a = lki_operand_axis(c, x, axes.value[0]), b = a < 0 ? -1 : lki_operand_axis(c, x, axes.value[1]);
     if (b < 0) return &lki_poison;
     lki_axes order = {.count = x->shape.rank};
     for (int i = 0; i < order.count; i++)
@@ -189,7 +189,7 @@ OPERATION(rot90)
 static lk_tensor *joined(const lki_operands *c, const char *name, int axis)
 {
     lk_tuple  all = lki_arg_tensors(c, name);
-    const int at = all.count ? lki_row_axis(c, all.item[0], axis) : -1;
+    const int at = all.count ? lki_operand_axis(c, all.item[0], axis) : -1;
     return at < 0 ? &lki_poison : lk_concat(all, at);
 }
 OPERATION(concatenate) { return joined(c, "xs", (int)lki_arg_whole(c, "axis", 0)); }
@@ -251,12 +251,12 @@ OPERATION(array_split)
 OPERATION(hsplit)
 {
     lk_tensor *x = lki_arg_tensor(c, "x");
-    return cut(c, x, lki_bad(x) ? -1 : lki_row_axis(c, x, 1), false);
+    return cut(c, x, lki_bad(x) ? -1 : lki_operand_axis(c, x, 1), false);
 }
 OPERATION(dsplit)
 {
     lk_tensor *x = lki_arg_tensor(c, "x");
-    return cut(c, x, lki_bad(x) ? -1 : lki_row_axis(c, x, 2), false);
+    return cut(c, x, lki_bad(x) ? -1 : lki_operand_axis(c, x, 2), false);
 }
 
 OPERATION(unstack)
