@@ -1,7 +1,7 @@
 /* IntegerLookup: integers become their place in a vocabulary, perhaps encoded; or the other way round.
  *
- * The vocabulary is kept sorted and searched by halving, all ids at once, so that the search is made of ops. The number of entries of
- * its table is a power of two: the lowest integer comes first, then the tokens, then the highest integer as often as needed. */
+ * The vocabulary is kept sorted and searched by halving, all ids at once, so that the search is made of ops. The number of entries
+ * of its table is a power of two: the lowest integer comes first, then the tokens, then the highest integer as often as needed. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "layer/encoding.h"

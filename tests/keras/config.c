@@ -66,10 +66,10 @@ static const struct {
     {LKI_KIND_LAYER, "LayerScale", COMMON "\"init_values\": 0.5, \"projection_dim\": 3"},
     {LKI_KIND_LAYER, "CustomScaleLayer", COMMON "\"scale\": 0.5"},
     {LKI_KIND_LAYER, "EinsumDense",
-     COMMON "\"equation\": \"abc,cd->abd\", \"output_shape\": [-1, 3], \"activation\": \"relu\", \"bias_axes\": \"d\", "
+     COMMON "\"equation\": \"abc,cd->abd\", \"output_shape\": [null, 3], \"activation\": \"relu\", \"bias_axes\": \"d\", "
             "\"activity_regularizer\": " L2 ", " FOR("bias") ", " FOR("kernel")},
     {LKI_KIND_LAYER, "Normalization", COMMON "\"axis\": [-1], \"invert\": true, \"mean\": [1.0, 2.0], \"variance\": [3.0, 4.0]"},
-    {LKI_KIND_LAYER, "Dropout", COMMON "\"rate\": 0.25, \"seed\": 7, \"noise_shape\": [-1, 1, 1]"},
+    {LKI_KIND_LAYER, "Dropout", COMMON "\"rate\": 0.25, \"seed\": 7, \"noise_shape\": [null, 1, 1]"},
     {LKI_KIND_LAYER, "AlphaDropout", COMMON "\"rate\": 0.25, \"seed\": 7, \"noise_shape\": [1, 3]"},
     {LKI_KIND_LAYER, "GaussianDropout", COMMON "\"rate\": 0.25, \"seed\": 7"},
     {LKI_KIND_LAYER, "GaussianNoise", COMMON "\"stddev\": 0.25, \"seed\": 7"},
