@@ -334,7 +334,8 @@ static lk_status learn_from(seen *s, lk_tensor *x)
     int64_t      *row LKI_RELEASED = lki_alloc_array(lki_size_add(width, 1), sizeof *row);
     if (!row) return LK_ENOMEM;
     for (int64_t i = 0; i < rows && width; i++) {
-        memcpy(row, data + i * width, (size_t)width * sizeof *row);
+        for (int64_t k = 0; k < width; k++)
+            row[k] = *data++;
         LKI_TRY(learn_row(s, width, row));
     }
     return LK_OK;
