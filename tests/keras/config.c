@@ -158,6 +158,7 @@ static const struct {
     {LKI_KIND_REGULARIZER, "L1", "\"l1\": 0.5"},
     {LKI_KIND_REGULARIZER, "L2", "\"l2\": 0.5"},
     {LKI_KIND_REGULARIZER, "L1L2", "\"l1\": 0.5, \"l2\": 0.25"},
+    {LKI_KIND_REGULARIZER, "OrthogonalRegularizer", "\"factor\": 0.5, \"mode\": \"columns\""},
     {LKI_KIND_CONSTRAINT, "MaxNorm", "\"max_value\": 3.0, \"axis\": [0, 1]"},
     {LKI_KIND_CONSTRAINT, "MinMaxNorm", "\"min_value\": 0.5, \"max_value\": 0.75, \"rate\": 0.25, \"axis\": [1]"},
     {LKI_KIND_CONSTRAINT, "NonNeg", ""},
@@ -336,7 +337,7 @@ static int round_trips(lki_kind kind)
 
 TEST(layers_come_back) { assert_true(round_trips(LKI_KIND_LAYER) >= 49); }
 TEST(initialisers_come_back) { assert_int_equal(round_trips(LKI_KIND_INITIALIZER), 15); }
-TEST(regularisers_come_back) { assert_int_equal(round_trips(LKI_KIND_REGULARIZER), 3); }
+TEST(regularisers_come_back) { assert_int_equal(round_trips(LKI_KIND_REGULARIZER), 4); }
 TEST(constraints_come_back) { assert_int_equal(round_trips(LKI_KIND_CONSTRAINT), 4); }
 TEST(optimisers_come_back) { assert_int_equal(round_trips(LKI_KIND_OPTIMIZER), 15); }
 TEST(schedules_come_back) { assert_int_equal(round_trips(LKI_KIND_SCHEDULE), 6); }
