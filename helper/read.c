@@ -293,6 +293,42 @@ static void read_texts(values *v)
     free(t);
 }
 
+/* ---- bfloat16 ---------------------------------------------------------------------------------------------------------------- */
+
+/* True if an attribute says that the two bytes without a type are bfloat16, as Keras writes them. */
+static bool says_bfloat16(const values *v)
+{
+    static const char word[] = "bfloat16";
+    char              text[sizeof word] = "", *free_later = NULL;
+    if (v->i.kind == LKI_H5P_ATTRIBUTE || H5Aexists(v->id, "dtype") <= 0) return false;
+    const hid_t attribute = H5Aopen(v->id, "dtype", H5P_DEFAULT), type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    const bool  one = H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1;
+    const bool  variable = one && H5Tis_variable_str(type) > 0;
+    if (variable && H5Aread(attribute, type, &free_later) >= 0 && free_later) strncpy(text, free_later, sizeof text - 1);
+    if (one && !variable && H5Tget_size(type) < sizeof text) H5Aread(attribute, type, text);
+    if (free_later) H5free_memory(free_later);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    return strcmp(text, word) == 0;
+}
+
+/* As f32, of which they are the upper half. */
+static void read_opaque(values *v)
+{
+    if (H5Tget_size(v->type) != 2 || !says_bfloat16(v))
+        refuse(LKI_H5P_UNSUPPORTED, "%s: values of %zu bytes without a type: save them as float32", v->i.name,
+               H5Tget_size(v->type));
+    uint8_t  *half = room_for(v, 2);
+    uint32_t *data = room_for(v, 4);
+    if (v->count) get(v, v->type, half);
+    for (uint64_t i = 0; i < v->count; i++)
+        data[i] = (uint32_t)half[2 * i] << 16 | (uint32_t)half[2 * i + 1] << 24;
+    put_numbers(v, LKI_H5P_F32, data, 4);
+    free(half);
+    free(data);
+}
+
 /* ---- one dataset or attribute ------------------------------------------------------------------------------------------------ */
 
 static void read_values(walk *w, lki_h5p_kind kind, hid_t id, const char *name)
@@ -300,7 +336,11 @@ static void read_values(walk *w, lki_h5p_kind kind, hid_t id, const char *name)
     static const struct {
         H5T_class_t class;
         void (*read)(values *);
-    } classes[] = {{H5T_FLOAT, read_floats}, {H5T_INTEGER, read_integers}, {H5T_ENUM, read_enumeration}, {H5T_STRING, read_texts}};
+    } classes[] = {{H5T_FLOAT, read_floats},
+                   {H5T_INTEGER, read_integers},
+                   {H5T_ENUM, read_enumeration},
+                   {H5T_STRING, read_texts},
+                   {H5T_OPAQUE, read_opaque}};
     values v = {.w = w, .id = id, .i = {.kind = (uint8_t)kind, .name = name, .name_size = strlen(name)}};
     v.type = kind == LKI_H5P_ATTRIBUTE ? H5Aget_type(id) : H5Dget_type(id);
     v.space = kind == LKI_H5P_ATTRIBUTE ? H5Aget_space(id) : H5Dget_space(id);
@@ -313,9 +353,6 @@ static void read_values(walk *w, lki_h5p_kind kind, hid_t id, const char *name)
         known = classes[i].class == class;
         if (known) classes[i].read(&v);
     }
-    if (!known && class == H5T_OPAQUE)
-        refuse(LKI_H5P_UNSUPPORTED, "%s: values of %zu bytes without a type, as bfloat16 ones are stored: save them as float32",
-               name, H5Tget_size(v.type));
     if (!known) refuse(LKI_H5P_UNSUPPORTED, "%s: values that are neither numbers nor texts (HDF5 type class %d)", name, (int)class);
     H5Sclose(v.space);
     H5Tclose(v.type);

@@ -89,7 +89,9 @@ typedef struct lk_regularizer lk_regularizer;
 LK_API lk_regularizer        *lk_l1(double c); /* c * sum |x| */
 LK_API lk_regularizer        *lk_l2(double c); /* c * sum x^2 */
 LK_API lk_regularizer        *lk_l1_l2(double l1, double l2);
-LK_API lk_tensor             *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x);
+LK_API lk_regularizer *lk_orthogonal_rows(double factor); /* rows of a matrix should be perpendicular; Keras' factor is 0.01 */
+LK_API lk_regularizer *lk_orthogonal_columns(double factor);
+LK_API lk_tensor      *lk_regularizer_call(const lk_regularizer *r, lk_tensor *x);
 
 /* A constraint changes a weight after each update. */
 typedef struct lk_constraint lk_constraint;

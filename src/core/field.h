@@ -29,13 +29,13 @@ typedef enum lki_field_type {
     LKI_FIELD_SWITCH,  /* lk_switch; standard 1: on by default */
     LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
     LKI_FIELD_AXES,    /* lk_axes: a list; a single number stands for `width` equal ones. Empty: standard, `width` times. Width 0:
-                        * the list as it is, null if it is empty; with `none` the empty list, LK_AXES(), is [], and differs from no list,
-                        * which is standard */
+                        * the list as it is, null if it is empty; with `none` the empty list, LK_AXES(), is [], and differs from no
+                        * list, which is standard */
     LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
-    LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file. Rank 0: [], or null where `none` */
-    LKI_FIELD_NAME,    /* const char *; the object holds a copy */
-    LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
-    LKI_FIELD_OBJECT,  /* pointer to an object of kind `kind`, NULL: null. `standard_word` is what a layer uses for NULL */
+    LKI_FIELD_SHAPE,  /* lk_shape; -1: any size; a file may have null for it. Where `none`, it is written as null, and rank 0 too */
+    LKI_FIELD_NAME,   /* const char *; the object holds a copy */
+    LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
+    LKI_FIELD_OBJECT, /* pointer to an object of kind `kind`, NULL: null. `standard_word` is what a layer uses for NULL */
     LKI_FIELD_OBJECTS, /* lki_objects: a list of objects of kind `kind`; the object holds a copy */
     LKI_FIELD_ARRAY,   /* lk_tensor *: nested lists of numbers, of type `dtype`; the object holds a copy */
     LKI_FIELD_FIXED,   /* no member: an option of Keras that lockstep does not have; `literal` is the only value, as JSON, or any

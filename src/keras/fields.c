@@ -245,7 +245,11 @@ WRITE(SHAPE)
 {
     const lk_shape *s = from;
     if (f->none && !s->rank) return lki_json_null(o), LK_OK;
-    write_list(o, s->rank, s->dim);
+    lki_json_open(o, '[');
+    for (int i = 0; i < s->rank; i++)
+        if (f->none && s->dim[i] < 0) lki_json_null(o);
+        else lki_json_int(o, s->dim[i]);
+    lki_json_close(o, ']');
     return LK_OK;
 }
 

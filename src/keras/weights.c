@@ -53,6 +53,8 @@ static lk_status add(places *p, char *path, lk_variable *v, const char *name)
 
 static lk_status add_weights(places *p, const lk_layer *l, const char *folder)
 {
+    const lki_weight *borrowed = l->kind->borrowed ? l->kind->borrowed(l) : NULL;
+    if (borrowed) LKI_TRY(add(p, joined(folder, "vars/0"), borrowed->variable, NULL));
     for (int i = 0; i < l->count; i++) {
         char text[32];
         snprintf(text, sizeof text, "vars/%d", i);

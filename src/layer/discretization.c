@@ -1,7 +1,7 @@
 /* Discretization: numbers become the index of their bin, which is how many boundaries are at most the number; perhaps encoded.
  *
- * Boundaries are given, or learnt as quantiles of data. A summary of the data is an ascending list of values with weights. Summaries
- * are merged and made shorter as in Keras, so that the boundaries are those that Keras finds. */
+ * Boundaries are given, or learnt as quantiles of data. A summary of the data is an ascending list of values with weights.
+ * Summaries are merged and made shorter as in Keras, so that the boundaries are those that Keras finds. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "layer/encoding.h"

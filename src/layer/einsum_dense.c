@@ -130,7 +130,7 @@ static void *make(const void *args) { return lk_einsum_dense_kw(*(const lk_einsu
 
 static const lki_field FIELDS[] = {
     LKI_LAYER_FIELDS(lk_einsum_dense_args),
-    LKI_FIELD(SHAPE, lk_einsum_dense_args, output_shape, .required = true),
+    LKI_FIELD(SHAPE, lk_einsum_dense_args, output_shape, .none = true, .required = true),
     LKI_FIELD(NAME, lk_einsum_dense_args, equation, .required = true),
     LKI_ACTIVATION_FIELD(lk_einsum_dense_args, activation, LK_LINEAR),
     LKI_FIELD(NAME, lk_einsum_dense_args, bias_axes),

@@ -1,5 +1,5 @@
-/* GaussianNoise and GaussianDropout: while training, normal numbers are added to the elements, or multiplied by them. They are drawn
- * as in dropout.c. */
+/* GaussianNoise and GaussianDropout: while training, normal numbers are added to the elements, or multiplied by them. They are
+ * drawn as in dropout.c. */
 #include "core/rounding.h"
 #include "layer/axes.h"
 #include "op/gradient.h"

@@ -1,7 +1,7 @@
 /* IntegerLookup: integers become their place in a vocabulary, perhaps encoded; or the other way round.
  *
- * The vocabulary is kept sorted and searched by halving, all ids at once, so that the search is made of ops. The number of entries of
- * its table is a power of two: the lowest integer comes first, then the tokens, then the highest integer as often as needed. */
+ * The vocabulary is kept sorted and searched by halving, all ids at once, so that the search is made of ops. The number of entries
+ * of its table is a power of two: the lowest integer comes first, then the tokens, then the highest integer as often as needed. */
 #include "core/memory.h"
 #include "core/rounding.h"
 #include "layer/encoding.h"
@@ -334,7 +334,8 @@ static lk_status learn_from(seen *s, lk_tensor *x)
     int64_t      *row LKI_RELEASED = lki_alloc_array(lki_size_add(width, 1), sizeof *row);
     if (!row) return LK_ENOMEM;
     for (int64_t i = 0; i < rows && width; i++) {
-        memcpy(row, data + i * width, (size_t)width * sizeof *row);
+        for (int64_t k = 0; k < width; k++)
+            row[k] = *data++;
         LKI_TRY(learn_row(s, width, row));
     }
     return LK_OK;

@@ -69,6 +69,9 @@ typedef struct lki_layer_kind {
     /* Where Keras keeps weight i in a file, relative to the layer; NULL: "vars/0", "vars/1", ... */
     const char *const *place;
 
+    /* Optional: the weight of an inner layer that Keras stores with this one too, as its first; NULL: none. */
+    struct lki_weight *(*borrowed)(const lk_layer *l);
+
     /* Where it keeps those of inner layer i, relative to this one: "forward_layer"; the rest of the path is the inner one's. */
     const char *const *inner_place;
     const char        *inner_list; /* or: inner layers are those of a list of this name, "cells" */

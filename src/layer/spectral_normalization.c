@@ -85,7 +85,13 @@ static const lki_field FIELDS[] = {
     LKI_FIELD(INTEGER, lk_spectral_normalization_args, power_iterations, .standard = 1),
 };
 
-static const char *const INNER_PLACES[] = {"layer"};
+/* Keras stores the kernel with both layers. */
+static lki_weight *borrowed(const lk_layer *l)
+{
+    return l->count ? &l->inner[0]->weight[((const spectral_normalization *)l)->kernel] : NULL;
+}
+
+static const char *const PLACES[] = {"vars/1"}, *const INNER_PLACES[] = {"layer"};
 
 const lki_layer_kind lki_spectral_normalization_kind = {
     .name = "spectral_normalization",
@@ -95,6 +101,8 @@ const lki_layer_kind lki_spectral_normalization_kind = {
     .build = build,
     .mask = lki_mask_stays,
     .call = call,
+    .place = PLACES,
+    .borrowed = borrowed,
     .inner_place = INNER_PLACES};
 
 lk_layer *lk_spectral_normalization_kw(lk_spectral_normalization_args a)

@@ -137,6 +137,21 @@ TEST(a_penalty_for_activity)
     }
 }
 
+TEST(a_penalty_for_directions)
+{
+    LK_POOL {
+        lk_tensor *w = numbers(LK_SHAPE(3, 4), 5, 0, 9, 8);
+        CLOSE(lk_regularizer_call(lk_orthogonal_rows(0.5), w), 0.348991901);
+        CLOSE(lk_regularizer_call(lk_orthogonal_columns(0.01), w), 0.00718801608);
+        REFUSED(LK_ESHAPE, lk_poisoned(lk_regularizer_call(lk_orthogonal_rows(1), lk_ones(LK_SHAPE(3), LK_F32))), "[3]",
+                "a matrix");
+        REFUSED(LK_EINVAL, !lk_orthogonal_rows(-1), "lk_orthogonal_rows", "the factor is -1");
+        lk_layer *l = lk_dense(2, .activity_regularizer = lk_orthogonal_rows(1));
+        REFUSED(LK_EUNSUPPORTED, lk_poisoned(lk_model_call(lk_sequential(l), w, .training = LK_ON)), "for weights");
+        FINE();
+    }
+}
+
 /* ---- SpectralNormalization ---- */
 
 static void set_first(lk_layer *l)
@@ -189,4 +204,5 @@ TEST(the_same_bits_on_replicas) { same_on_replicas("noise", noisy, plain_sgd, LK
 
 TESTS(cmocka_unit_test(nothing_happens_outside_training), cmocka_unit_test(mean_and_variance), cmocka_unit_test(noise_shapes),
       cmocka_unit_test(rows_and_options_that_do_not_fit), cmocka_unit_test(a_penalty_for_activity),
-      cmocka_unit_test(the_kernel_is_divided_by_its_norm), cmocka_unit_test(the_same_bits_on_replicas))
+      cmocka_unit_test(a_penalty_for_directions), cmocka_unit_test(the_kernel_is_divided_by_its_norm),
+      cmocka_unit_test(the_same_bits_on_replicas))

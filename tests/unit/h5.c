@@ -317,7 +317,7 @@ TEST(what_is_refused)
         {{H5_reference_size, sizeof H5_reference, H5_reference}, LK_EUNSUPPORTED, "@to: values that are neither numbers nor texts"},
         {{H5_opaque_size, sizeof H5_opaque, H5_opaque},
          LK_EUNSUPPORTED,
-         "vars/0: values of 2 bytes without a type, as bfloat16 ones are stored: save them as float32"},
+         "vars/0: values of 2 bytes without a type: save them as float32"},
         {{H5_too_large_size, sizeof H5_too_large, H5_too_large}, LK_EUNSUPPORTED, "u64: has the number 9223372036854775808"},
         {{H5_claims_size, sizeof H5_claims, H5_claims}, LK_EFORMAT, "x: 1099511627776 elements of 4 bytes: too much"},
         {{H5_claims_overflow_size, sizeof H5_claims_overflow, H5_claims_overflow},
