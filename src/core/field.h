@@ -30,7 +30,7 @@ typedef enum lki_field_type {
     LKI_FIELD_AXIS,    /* lk_axis; not given: standard */
     LKI_FIELD_AXES,    /* lk_axes: a list; a single number stands for `width` equal ones. Empty: standard, `width` times. Width 0:
                         * the list as it is, null if it is empty */
-    LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
+    LKI_FIELD_PAIRS,   /* lk_axes: `width` pairs, [[top, bottom], [left, right]]; or a value for each, or one for all */
     LKI_FIELD_SHAPE,   /* lk_shape; -1: any size, null in a file */
     LKI_FIELD_NAME,    /* const char *; the object holds a copy */
     LKI_FIELD_WORD,    /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
@@ -48,12 +48,13 @@ typedef struct lki_field {
     /* NUMBER, INTEGER, WORD: null in a file is "not given", in both directions; REAL and COUNT: null is 0. SWITCH: false is "not
      * given", whatever the standard is. FIXED: a file may have any value, and it has no effect. */
     bool               none;
+    bool               null_too; /* WORD: null in a file is value 0, which is written as its word */
     bool               real;     /* NUMBER: written with a decimal point even if it is whole */
     bool               left_out; /* FIXED: for another value a warning is printed, and it is ignored */
     bool               required; /* it is an error if a file does not have it */
     bool               in_call;  /* in Keras an argument of the call, not of the constructor */
     bool               ours;     /* SWITCH: Keras has no such option; if it is on, it is written beside the config */
-    int                width;    /* AXES */
+    int                width;    /* AXES, PAIRS */
     const char *const *words;    /* WORD */
     int                word_count;
     lki_kind           kind;          /* OBJECT */
