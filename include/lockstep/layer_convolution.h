@@ -30,8 +30,8 @@ typedef struct lk_conv_layer_args {
     lk_integer    groups; /* default 1: each part of the filters sees only its part of the channels. Not for transposed ones */
 
     /* Transposed convolutions only: cells at the end, fewer than the stride. With reach = (size - 1) * dilation + 1, a size n
-     * becomes (n - 1) * stride + reach % 2 + output_padding with LK_SAME, else (n - 1) * stride + reach + output_padding. By default
-     * it becomes n * stride with LK_SAME, else (n - 1) * stride + max(reach, stride). */
+     * becomes (n - 1) * stride + reach % 2 + output_padding with LK_SAME, else (n - 1) * stride + reach + output_padding. By
+     * default it becomes n * stride with LK_SAME, else (n - 1) * stride + max(reach, stride). */
     lk_axes        output_padding;
     lk_data_format data_format; /* default LK_CHANNELS_LAST */
     LKI_KERNEL_AND_BIAS;
