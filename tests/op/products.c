@@ -367,6 +367,13 @@ TEST(test_conv_channels)
         check_deep(square(2, 19, 48, 1, 5, 2, 1, 2), wild);
         check_deep(square(2, 10, 160, 1, 3, 1, 1, 0), wild);
         check_deep(square(2, 14, 16, 1, 3, 1, 3, 2), wild); /* taps that are not adjacent */
+        for (int64_t size = 4; size <= 12; size += 2) {     /* windows that are wide, and wider than the image */
+            check_deep(square(3, size, 33, 1, 7, 1, 1, 3), wild);
+            check_deep(square(2, size + 1, 80, 1, 7, 2, 1, 2), wild);
+            check_deep(square(3, size, 24, 1, 5, 1 + size / 8, 1, 2), wild);
+        }
+        check_deep(layer_of(5, 3, 9, 40, 1, (lki_window){{3, 7}, {1, 1}, {2, 1}, {2, 5}}, 1), wild);
+        check_deep(layer_of(5, 9, 3, 19, 1, (lki_window){{7, 5}, {1, 2}, {1, 1}, {3, 4}}, 3), wild);
     }
 }
 

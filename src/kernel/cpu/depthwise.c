@@ -527,11 +527,14 @@ static group group_of(const deep_weights *v, int64_t tap, int64_t count, int64_t
     return t;
 }
 
+#include "kernel/cpu/depthwise_rows.inc"
+
 /* Returns the bytes for nine sums of each channel of a group, for the current lane and for each complete subtree that waits. */
 static size_t depthwise_grad_w_scratch(const lki_args *g)
 {
     const lk_shape *w = g->dst[0].shape;
-    const bool      nine = w->dim[0] == 3 && w->dim[1] == 3 && w->dim[3] == 1;
+    if (is_wide(&g->attr->window, w)) return wide_scratch(w);
+    const bool nine = w->dim[0] == 3 && w->dim[1] == 3 && w->dim[3] == 1;
     return nine ? (size_t)(TAPS * lki_min(GROUP, lki_max(w->dim[2], WIDTH)) * (LKI_LANE_DEPTH + 1)) * sizeof(float) : 0;
 }
 
@@ -550,6 +553,10 @@ static void f32_depthwise_grad_w(const lki_args *g)
     if (g->lanes) v.lanes = *g->lanes;
     assert(v.lanes.count <= LKI_MAX_LANES);
     if (g->lo >= g->hi) return;
+    if (is_wide(&g->attr->window, w)) {
+        wide_weights(&v, g->scratch);
+        return;
+    }
 
     _Alignas(64) float out[TAPS * WIDTH];
     const int64_t      taps = v.axis[0].size * v.axis[1].size;
