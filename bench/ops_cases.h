@@ -307,6 +307,16 @@ static void depthwise(job *j, int64_t bytes)
     j->flop = 2.0 * 8 * 28 * 28 * 64 * 3 * 3;
 }
 
+/* 32 groups of 8 channels. */
+static void grouped(job *j, int64_t bytes)
+{
+    (void)bytes;
+    images(j, LK_SHAPE(8, 14, 14, 256), LK_SHAPE(3, 3, 8, 256), LK_SHAPE(8, 14, 14, 256), j->slot == LKI_K_grouped_grad_x,
+           j->slot == LKI_K_grouped_grad_w);
+    window(j, 3, 1, 1);
+    j->flop = 2.0 * 8 * 14 * 14 * 256 * 3 * 3 * 8;
+}
+
 /* 2x2 windows of images of 8 x 8 x 32. */
 static void pool(job *j, int64_t bytes)
 {
@@ -497,6 +507,9 @@ static const recipe RECIPES[] = {
     {0, "depth", depthwise, " 28x28x64"},
     {0, "depth_x", depthwise, " 28x28x64"},
     {0, "depth_w", depthwise, " 28x28x64"},
+    {0, "group", grouped, " 14x14x256"},
+    {0, "group_x", grouped, " 14x14x256"},
+    {0, "group_w", grouped, " 14x14x256"},
     {0, "pool_cell", pool, " 2x2"},
     {0, "pick", pool, " 2x2"},
     {0, "update", update, ""},

@@ -27,6 +27,31 @@ static inline lk_model *other_pictures(void)
                          lk_global_max_pooling2d(), lk_reshape_layer(LK_SHAPE(1, -1)), lk_softmax_layer());
 }
 
+static inline lk_model *steps(void)
+{
+    return lk_sequential(lk_zero_padding1d(.input_shape = LK_SHAPE(6, 2)), lk_conv1d(4, 3, .groups = 2),
+                         lk_conv1d_transpose(2, 2, .strides = 2, .output_padding = 1), lk_depthwise_conv1d(2),
+                         lk_separable_conv1d(3, 2), lk_up_sampling1d(), lk_cropping1d(), lk_adaptive_max_pooling1d(5),
+                         lk_adaptive_average_pooling1d(3), lk_flatten(.data_format = LK_CHANNELS_FIRST), lk_dense(1));
+}
+
+static inline lk_model *volumes(void)
+{
+    return lk_sequential(lk_conv3d(2, 2, .input_shape = LK_SHAPE(3, 4, 4, 1)), lk_zero_padding3d(), lk_max_pooling3d(),
+                         lk_conv3d_transpose(2, 2), lk_average_pooling3d(.padding = LK_SAME), lk_up_sampling3d(), lk_cropping3d(0),
+                         lk_adaptive_max_pooling3d(2), lk_adaptive_average_pooling3d(LK_AXES(1, 2, 1)),
+                         lk_global_max_pooling3d(.keepdims = LK_ON), lk_global_average_pooling3d(), lk_dense(1));
+}
+
+static inline lk_model *channels_first(void)
+{
+    return lk_sequential(lk_conv2d(4, 3, .groups = 2, .data_format = LK_CHANNELS_FIRST, .input_shape = LK_SHAPE(2, 6, 5)),
+                         lk_up_sampling2d(2, LK_LANCZOS3, LK_CHANNELS_FIRST),
+                         lk_adaptive_max_pooling2d(3, .data_format = LK_CHANNELS_FIRST),
+                         lk_adaptive_average_pooling2d(2, .data_format = LK_CHANNELS_FIRST),
+                         lk_global_average_pooling2d(.data_format = LK_CHANNELS_FIRST), lk_dense(1));
+}
+
 static inline lk_model *sequences(void)
 {
     return lk_sequential(lk_embedding(7, 4, .input_shape = LK_SHAPE(6)), lk_conv1d(3, 2, .padding = LK_CAUSAL), lk_max_pooling1d(),
@@ -85,8 +110,8 @@ static inline lk_model *plain_layers(void)
 }
 
 typedef lk_model            *every_layer_fn(void);
-static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures,       other_pictures, sequences,   attention,
-                                              cells,        more_attention, merges,         plain_layers};
+static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures,  other_pictures, steps,          volumes, channels_first,
+                                              sequences,    attention, cells,          more_attention, merges,  plain_layers};
 enum { EVERY_LAYER_MODELS = sizeof EVERY_LAYER / sizeof *EVERY_LAYER };
 
 #endif

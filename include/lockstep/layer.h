@@ -136,7 +136,18 @@ LK_API lk_layers lk_layers_of(int count, lk_layer *const *one_based);
     lk_constraint  *kernel_constraint, *bias_constraint                           /* default none */
 
 /* How pictures are resized. */
-typedef enum lk_interpolation { LK_INTERPOLATION_DEFAULT = 0, LK_NEAREST, LK_BILINEAR } lk_interpolation;
+typedef enum lk_interpolation {
+    LK_INTERPOLATION_DEFAULT = 0,
+    LK_NEAREST,
+    LK_BILINEAR,
+    LK_BICUBIC,
+    LK_LANCZOS3,
+    LK_LANCZOS5,
+    LK_INTERPOLATION_COUNT
+} lk_interpolation;
+
+/* Where the channels of a row are: images are [height, width, channels] or [channels, height, width]. */
+typedef enum lk_data_format { LK_CHANNELS_LAST, LK_CHANNELS_FIRST } lk_data_format;
 
 /* An input of a functional model; lk_input() in model.h makes it. */
 typedef struct lk_input_args {

@@ -12,8 +12,14 @@ typedef struct lk_plain_layer_args {
     const char *kw_;
     LKI_LAYER_COMMON;
 } lk_plain_layer_args;
-#define lk_flatten(...) lk_flatten_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__))
-LK_API lk_layer *lk_flatten_kw(lk_plain_layer_args args);
+
+typedef struct lk_flatten_args {
+    const char    *kw_;
+    lk_data_format data_format; /* default LK_CHANNELS_LAST; LK_CHANNELS_FIRST: the channels are moved to the end first */
+    LKI_LAYER_COMMON;
+} lk_flatten_args;
+#define lk_flatten(...) lk_flatten_kw(LKI_KW(lk_flatten_args, __VA_ARGS__))
+LK_API lk_layer *lk_flatten_kw(lk_flatten_args args);
 
 #define lk_identity_layer(...) lk_identity_layer_kw(LKI_KW(lk_plain_layer_args, __VA_ARGS__)) /* its input, of any type */
 LK_API lk_layer *lk_identity_layer_kw(lk_plain_layer_args args);
@@ -44,22 +50,43 @@ LK_API lk_layer *lk_repeat_vector_kw(lk_repeat_vector_args args);
 
 typedef struct lk_border_args {
     const char *kw_;
-    lk_axes     border; /* all sides (default 1, cropping 0), LK_AXES(height, width), or LK_AXES(top, bottom, left, right) */
+    lk_axes border; /* all sides (default 1; cropping2d: 0), LK_AXES(height, width), or LK_AXES(top, bottom, left, right). Of steps:
+                         * LK_AXES(before, after); of volumes three or six values */
+    lk_data_format data_format; /* default LK_CHANNELS_LAST; cropping1d has none */
     LKI_LAYER_COMMON;
 } lk_border_args;
+#define lk_zero_padding1d(...) lk_zero_padding1d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
 #define lk_zero_padding2d(...) lk_zero_padding2d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
+#define lk_zero_padding3d(...) lk_zero_padding3d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
+#define lk_cropping1d(...) lk_cropping1d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
 #define lk_cropping2d(...) lk_cropping2d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
+#define lk_cropping3d(...) lk_cropping3d_kw(LKI_KW(lk_border_args, __VA_ARGS__))
+LK_API lk_layer *lk_zero_padding1d_kw(lk_border_args args);
 LK_API lk_layer *lk_zero_padding2d_kw(lk_border_args args);
+LK_API lk_layer *lk_zero_padding3d_kw(lk_border_args args);
+LK_API lk_layer *lk_cropping1d_kw(lk_border_args args);
 LK_API lk_layer *lk_cropping2d_kw(lk_border_args args);
+LK_API lk_layer *lk_cropping3d_kw(lk_border_args args);
 
-typedef struct lk_up_sampling2d_args {
-    const char      *kw_;
-    lk_axes          size;          /* default 2 */
-    lk_interpolation interpolation; /* default LK_NEAREST */
+typedef struct lk_up_sampling1d_args {
+    const char *kw_;
+    lk_integer  size; /* default 2: times as many steps */
     LKI_LAYER_COMMON;
-} lk_up_sampling2d_args;
-#define lk_up_sampling2d(...) lk_up_sampling2d_kw(LKI_KW(lk_up_sampling2d_args, __VA_ARGS__))
-LK_API lk_layer *lk_up_sampling2d_kw(lk_up_sampling2d_args args);
+} lk_up_sampling1d_args;
+#define lk_up_sampling1d(...) lk_up_sampling1d_kw(LKI_KW(lk_up_sampling1d_args, __VA_ARGS__))
+LK_API lk_layer *lk_up_sampling1d_kw(lk_up_sampling1d_args args);
+
+typedef struct lk_up_sampling_args {
+    const char      *kw_;
+    lk_axes          size;          /* default 2: times as many cells along all axes, or a value for each */
+    lk_interpolation interpolation; /* default LK_NEAREST; others for up_sampling2d only */
+    lk_data_format   data_format;   /* default LK_CHANNELS_LAST */
+    LKI_LAYER_COMMON;
+} lk_up_sampling_args;
+#define lk_up_sampling2d(...) lk_up_sampling2d_kw(LKI_KW(lk_up_sampling_args, __VA_ARGS__))
+#define lk_up_sampling3d(...) lk_up_sampling3d_kw(LKI_KW(lk_up_sampling_args, __VA_ARGS__))
+LK_API lk_layer *lk_up_sampling2d_kw(lk_up_sampling_args args);
+LK_API lk_layer *lk_up_sampling3d_kw(lk_up_sampling_args args);
 
 /* ---- activations ---- */
 

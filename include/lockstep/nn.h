@@ -52,38 +52,59 @@ typedef struct lk_conv_args {
     const char   *kw_;
     lk_tensor    *x, *kernel; /* required */
     lk_tensor    *bias;       /* default none */
-    lk_axes       strides;    /* default 1; one value is used for both directions */
+    lk_axes       strides;    /* default 1; one value is used for all directions */
     lk_padding    padding;    /* default LK_VALID; LK_CAUSAL in one dimension only */
     lk_axes       dilation;   /* default 1 */
     lk_activation activation; /* default LK_LINEAR */
     lk_tensor    *pointwise;  /* separable only, required there: [1, 1, in*multiplier, out] */
+    lk_integer    groups; /* plain convolutions: default 1. Result channel q sees only group q / (out / groups) of the channels */
+    lk_axes       output_padding; /* transposed: default: as many cells as fit; else cells at the end (layer_convolution.h) */
 } lk_conv_args;
 #define lk_nn_conv1d(...) lk_nn_conv1d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_conv2d(...) lk_nn_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_conv3d(...) lk_nn_conv3d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_depthwise_conv1d(...) lk_nn_depthwise_conv1d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_depthwise_conv2d(...) lk_nn_depthwise_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_separable_conv1d(...) lk_nn_separable_conv1d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_separable_conv2d(...) lk_nn_separable_conv2d_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_conv1d_transpose(...) lk_nn_conv1d_transpose_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 #define lk_nn_conv2d_transpose(...) lk_nn_conv2d_transpose_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
+#define lk_nn_conv3d_transpose(...) lk_nn_conv3d_transpose_kw(LKI_KW(lk_conv_args, __VA_ARGS__))
 LK_API lk_tensor *lk_nn_conv1d_kw(lk_conv_args args); /* x [n, steps, in], kernel [size, in, out] */
 LK_API lk_tensor *lk_nn_conv2d_kw(lk_conv_args args);
+LK_API lk_tensor *lk_nn_conv3d_kw(lk_conv_args args);           /* kernel [depth, height, width, in, out] */
+LK_API lk_tensor *lk_nn_depthwise_conv1d_kw(lk_conv_args args); /* kernel [size, in, multiplier] */
 LK_API lk_tensor *lk_nn_depthwise_conv2d_kw(lk_conv_args args); /* kernel [height, width, in, multiplier] */
+LK_API lk_tensor *lk_nn_separable_conv1d_kw(lk_conv_args args); /* pointwise [1, in*multiplier, out] */
 LK_API lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args args);
+LK_API lk_tensor *lk_nn_conv1d_transpose_kw(lk_conv_args args); /* kernel [size, out, in] */
 LK_API lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args args); /* kernel [height, width, out, in] */
+LK_API lk_tensor *lk_nn_conv3d_transpose_kw(lk_conv_args args); /* kernel [depth, height, width, out, in] */
 
 typedef struct lk_pool_args {
     const char *kw_;
     lk_tensor  *x;       /* required */
-    lk_axes     size;    /* default 2; one value is used for both directions */
+    lk_axes     size;    /* default 2; one value is used for all directions */
     lk_axes     strides; /* default: the size */
     lk_padding  padding; /* default LK_VALID */
 } lk_pool_args;
 #define lk_nn_max_pool2d(...) lk_nn_max_pool2d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
 #define lk_nn_avg_pool2d(...) lk_nn_avg_pool2d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
+#define lk_nn_max_pool3d(...) lk_nn_max_pool3d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
+#define lk_nn_avg_pool3d(...) lk_nn_avg_pool3d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
 #define lk_nn_max_pool1d(...) lk_nn_max_pool1d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
 #define lk_nn_avg_pool1d(...) lk_nn_avg_pool1d_kw(LKI_KW(lk_pool_args, __VA_ARGS__))
 LK_API lk_tensor *lk_nn_max_pool2d_kw(lk_pool_args args); /* the gradient goes to the first of equal values */
 LK_API lk_tensor *lk_nn_avg_pool2d_kw(lk_pool_args args); /* divides by the cells inside the image */
 LK_API lk_tensor *lk_nn_max_pool1d_kw(lk_pool_args args);
 LK_API lk_tensor *lk_nn_avg_pool1d_kw(lk_pool_args args);
+LK_API lk_tensor *lk_nn_max_pool3d_kw(lk_pool_args args);
+LK_API lk_tensor *lk_nn_avg_pool3d_kw(lk_pool_args args);
+
+/* [n, ..., c] to as many cells along each of the 1 to 3 middle axes as output_size says: windows that differ by at most one cell
+ * in size and place. One value is used for all axes. */
+LK_API lk_tensor *lk_nn_adaptive_max_pool(lk_tensor *x, lk_axes output_size);
+LK_API lk_tensor *lk_nn_adaptive_avg_pool(lk_tensor *x, lk_axes output_size);
 LK_API lk_tensor *lk_nn_global_max_pool(lk_tensor *x); /* [n, ..., c] to [n, c] */
 LK_API lk_tensor *lk_nn_global_avg_pool(lk_tensor *x);
 

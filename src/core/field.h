@@ -31,7 +31,7 @@ typedef enum lki_field_type {
     LKI_FIELD_AXES,    /* lk_axes: a list; a single number stands for `width` equal ones. Empty: standard, `width` times. Width 0:
                         * the list as it is, null if it is empty; with `none` the empty list, LK_AXES(), is [], and differs from no
                         * list, which is standard */
-    LKI_FIELD_PAIRS,   /* lk_axes of 1, 2 or 4: [[top, bottom], [left, right]] */
+    LKI_FIELD_PAIRS,   /* lk_axes: `width` pairs, [[top, bottom], [left, right]]; or a value for each, or one for all */
     LKI_FIELD_SHAPE,  /* lk_shape; -1: any size; a file may have null for it. Where `none`, it is written as null, and rank 0 too */
     LKI_FIELD_NAME,   /* const char *; the object holds a copy */
     LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */
@@ -55,6 +55,7 @@ typedef struct lki_field {
     /* NUMBER, INTEGER, WORD: null in a file is "not given", in both directions; REAL and COUNT: null is 0. SWITCH: false is "not
      * given", whatever the standard is. FIXED: a file may have any value, and it has no effect. */
     bool               none;
+    bool               null_too;     /* WORD: null in a file is value 0, which is written as its word */
     bool               null_is_zero; /* NUMBER: null in a file is 0, and 0 is written as null */
     bool               alone;        /* AXES of width 0: a list of one is written as a number */
     bool               real;         /* NUMBER: written with a decimal point even if it is whole */
@@ -63,7 +64,7 @@ typedef struct lki_field {
     bool               required;     /* it is an error if a file does not have it */
     bool               in_call;      /* in Keras an argument of the call, not of the constructor */
     bool               ours;         /* SWITCH: Keras has no such option; if it is on, it is written beside the config */
-    int                width;        /* AXES */
+    int                width;        /* AXES, PAIRS */
     const char *const *words;        /* WORD; "null" stands for null in a file */
     int                word_count;
     lki_kind           kind;          /* OBJECT */

@@ -1,5 +1,6 @@
 /* Making a recorded graph smaller, on every device and without changing a bit of its results.
  *
+ *   turn      axes that are put into another order and back again stay
  *   keep      a variable's old value that is still read after the variable was written gets memory of its own
  *   drop      nodes whose results are not read
  *   share     what is computed twice is computed once (share.c)
@@ -8,6 +9,40 @@
 #include "core/memory.h"
 #include "graph/rewrite.h"
 #include <limits.h>
+
+/* ---- turn ---- */
+
+/* The node that makes all elements of a value, in its shape; NULL: an input, a variable or a constant. */
+static lki_node *maker_of(const lki_graph *g, int value)
+{
+    const int        root = lki_graph_root(g, value);
+    const lki_value *v = &g->values[root];
+    const bool       whole = !lki_graph_is_range(g, value) && lki_graph_same_shape(g, value, root);
+    return whole && v->kind == LKI_VALUE_MADE && v->maker >= 0 ? &g->nodes[v->maker] : NULL;
+}
+
+/* True if the second transpose puts the axes back where they were before the first, and rows stay rows in between. */
+static bool turns_back(const lki_node *first, const lki_node *second, int rank)
+{
+    if (first->mode != second->mode || first->attr.perm.axis[0] != 0) return false;
+    for (int i = 0; i < rank; i++)
+        if (first->attr.perm.axis[second->attr.perm.axis[i]] != i) return false;
+    return true;
+}
+
+/* Layers with channels first move them at both of their ends. */
+static void drop_turns(lki_graph *g)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        lki_node       *second = &g->nodes[i];
+        const lki_node *first = second->op == LKI_OP_transpose && !second->dead ? maker_of(g, second->src[0]) : NULL;
+        if (!first || first->dead || first->op != LKI_OP_transpose || !maker_of(g, first->src[0]) ||
+            !turns_back(first, second, g->values[second->dst[0]].shape.rank))
+            continue;
+        lki_graph_alias(g, second->dst[0], first->src[0]);
+        lki_node_remove(g, second);
+    }
+}
 
 /* ---- keep ---- */
 
@@ -164,6 +199,7 @@ void lki_graph_fuse_epilogues(lki_graph *g)
 
 lk_status lki_graph_simplify(lki_graph *g)
 {
+    drop_turns(g);
     LKI_TRY(keep_old_versions(g));
     LKI_TRY(drop_unused(g));
     lki_graph_count_uses(g);

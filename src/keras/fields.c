@@ -204,11 +204,14 @@ WRITE(AXES)
     return LK_OK;
 }
 
+/* Along one axis, two values are the pair itself: before and after. */
 READ(PAIRS)
 {
-    lki_axes a = {0};
-    if (!flatten(v, &a) || (a.count != 1 && a.count != 2 && a.count != 4))
-        return wrong(r, f, v, "an integer, [height, width] or [[top, bottom], [left, right]]");
+    static const char *const RIGHT[] = {"", "an integer or [before, after]",
+                                        "an integer, [height, width] or [[top, bottom], [left, right]]",
+                                        "an integer, a list of 3 or of 3 pairs"};
+    lki_axes                 a = {0};
+    if (!flatten(v, &a) || (a.count != 1 && a.count != f->width && a.count != 2 * f->width)) return wrong(r, f, v, RIGHT[f->width]);
     *(lk_axes *)to = lki_axes_list(&a);
     return LK_OK;
 }
@@ -216,15 +219,13 @@ READ(PAIRS)
 WRITE(PAIRS)
 {
     const lki_axes a = lki_axes_of(*(const lk_axes *)from);
-    const int      last = a.count - 1;
-    lki_json_open(o, '[');
-    for (int side = 0; side < 2; side++) {
-        const int64_t first = a.count == 4 ? a.value[2 * side]
-                              : last >= 0  ? a.value[last < side ? last : side]
-                                           : (int64_t)f->standard;
-        write_list(o, 2, (int64_t[]){first, a.count == 4 ? a.value[2 * side + 1] : first});
+    if (f->width > 1) lki_json_open(o, '[');
+    for (int i = 0; i < f->width; i++) {
+        const int     at = a.count == 2 * f->width ? 2 * i : a.count == f->width ? i : 0;
+        const int64_t before = a.count ? a.value[at] : (int64_t)f->standard;
+        write_list(o, 2, (int64_t[]){before, a.count == 2 * f->width ? a.value[at + 1] : before});
     }
-    lki_json_close(o, ']');
+    if (f->width > 1) lki_json_close(o, ']');
     return LK_OK;
 }
 
@@ -317,7 +318,7 @@ READ(WORD)
     char        known[LKI_KNOWN_TEXT];
     const char *word = v->type == LKI_JSON_NULL ? "null" : word_in(v);
     const int   index = word ? lki_word_named(f, word) : -1;
-    if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
+    if ((f->none || f->null_too) && v->type == LKI_JSON_NULL) return LK_OK;
     if (index < 0 && v->type != LKI_JSON_STRING && v->type != LKI_JSON_OBJECT) return wrong(r, f, v, "a word");
     if (index >= 0) return *(int *)to = index, LK_OK;
     return unsupported(r, f, v, lki_names_known(word ? word : "", word_at, f, NULL, known) + 2);

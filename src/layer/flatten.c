@@ -1,9 +1,9 @@
-/* Flatten: a row as one axis. */
-#include "layer/layer.h"
+/* Flatten: a row as one axis, its channels last. */
+#include "layer/channels.h"
 
 typedef struct flatten {
-    lk_layer            layer;
-    lk_plain_layer_args set;
+    lk_layer        layer;
+    lk_flatten_args set;
 } flatten;
 
 static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
@@ -18,15 +18,18 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
-    (void)l, (void)pass;
-    return lk_flatten_rows(x);
+    (void)pass;
+    return lk_flatten_rows(lki_channels_last(((const flatten *)l)->set.data_format, x));
 }
 
-static void *make(const void *args) { return lk_flatten_kw(*(const lk_plain_layer_args *)args); }
+static void *make(const void *args) { return lk_flatten_kw(*(const lk_flatten_args *)args); }
 
-static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_plain_layer_args), LKI_CHANNELS_LAST};
+static const lki_field FIELDS[] = {LKI_LAYER_FIELDS(lk_flatten_args), LKI_DATA_FORMAT_FIELD(lk_flatten_args)};
 
 const lki_layer_kind lki_flatten_kind = {
-    .name = "flatten", LKI_LAYER_OF(flatten, lk_plain_layer_args, "Flatten", FIELDS), .output = output, .call = call};
+    .name = "flatten", LKI_LAYER_OF(flatten, lk_flatten_args, "Flatten", FIELDS), .output = output, .call = call};
 
-lk_layer *lk_flatten_kw(lk_plain_layer_args a) { return lki_layer_new("lk_flatten", &lki_flatten_kind, &a); }
+lk_layer *lk_flatten_kw(lk_flatten_args a)
+{
+    return lki_data_format_fits("lk_flatten", a.data_format) ? lki_layer_new("lk_flatten", &lki_flatten_kind, &a) : NULL;
+}

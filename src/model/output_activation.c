@@ -26,17 +26,31 @@ static const struct {
     {&lki_flatten_kind, true, ALWAYS, SAME_WIDTH},
     {&lki_reshape_kind, true, ALWAYS, SAME_WIDTH},
     {&lki_permute_kind, true, ALWAYS, NEVER},
+    {&lki_cropping1d_kind, true, ALWAYS, ALWAYS},
     {&lki_cropping2d_kind, true, ALWAYS, ALWAYS},
+    {&lki_cropping3d_kind, true, ALWAYS, ALWAYS},
     {&lki_concatenate_kind, true, ALWAYS, NEVER},
+    {&lki_up_sampling1d_kind, false, ALWAYS, ALWAYS},
     {&lki_up_sampling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_up_sampling3d_kind, false, ALWAYS, ALWAYS},
     {&lki_max_pooling1d_kind, false, ALWAYS, NEVER},
     {&lki_max_pooling2d_kind, false, ALWAYS, NEVER},
+    {&lki_max_pooling3d_kind, false, ALWAYS, NEVER},
     {&lki_global_max_pooling1d_kind, false, ALWAYS, NEVER},
     {&lki_global_max_pooling2d_kind, false, ALWAYS, NEVER},
+    {&lki_global_max_pooling3d_kind, false, ALWAYS, NEVER},
     {&lki_average_pooling1d_kind, false, ALWAYS, ALWAYS},
     {&lki_average_pooling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_average_pooling3d_kind, false, ALWAYS, ALWAYS},
     {&lki_global_average_pooling1d_kind, false, ALWAYS, ALWAYS},
     {&lki_global_average_pooling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_global_average_pooling3d_kind, false, ALWAYS, ALWAYS},
+    {&lki_adaptive_max_pooling1d_kind, false, ALWAYS, NEVER},
+    {&lki_adaptive_max_pooling2d_kind, false, ALWAYS, NEVER},
+    {&lki_adaptive_max_pooling3d_kind, false, ALWAYS, NEVER},
+    {&lki_adaptive_average_pooling1d_kind, false, ALWAYS, ALWAYS},
+    {&lki_adaptive_average_pooling2d_kind, false, ALWAYS, ALWAYS},
+    {&lki_adaptive_average_pooling3d_kind, false, ALWAYS, ALWAYS},
     {&lki_average_kind, false, ALWAYS, ALWAYS},
     {&lki_maximum_kind, false, ALWAYS, NEVER},
     {&lki_minimum_kind, false, ALWAYS, NEVER},
@@ -45,8 +59,18 @@ static const struct {
 
 static int64_t width(const lk_shape *s) { return s->rank > 0 ? s->dim[s->rank - 1] : 1; }
 
-static lk_activation passed_on(const lki_layer_kind *kind, lk_activation a, const lk_shape *in, const lk_shape *out)
+/* The value of an option that is a word; 0: it has no such option. */
+static int word_of(const lk_layer *l, const char *name)
 {
+    const lki_field *f = lki_field_find(&l->kind->class, name);
+    return f && f->type == LKI_FIELD_WORD ? *(const int *)((const char *)l + l->kind->set + f->offset) : 0;
+}
+
+static lk_activation passed_on(const lk_layer *l, lk_activation a, const lk_shape *in, const lk_shape *out)
+{
+    const lki_layer_kind *kind = l->kind;
+    if (a == LK_SOFTMAX && word_of(l, "data_format") == LK_CHANNELS_FIRST) return LK_LINEAR;            /* it mixes the last axis */
+    if (kind == &lki_up_sampling2d_kind && word_of(l, "interpolation") > LK_BILINEAR) return LK_LINEAR; /* results may exceed 1 */
     for (int i = 0; i < LKI_COUNT(PASSING); i++) {
         if (PASSING[i].kind != kind) continue;
         const passing p = a == LK_SOFTMAX ? PASSING[i].softmax : a == LK_SIGMOID ? PASSING[i].sigmoid : PASSING[i].identity;
@@ -61,8 +85,13 @@ static lk_activation passed_on(const lki_layer_kind *kind, lk_activation a, cons
 static const lki_layer_kind *const DECIDING[] = {&lki_dense_kind,
                                                  &lki_conv1d_kind,
                                                  &lki_conv2d_kind,
+                                                 &lki_conv3d_kind,
+                                                 &lki_conv1d_transpose_kind,
                                                  &lki_conv2d_transpose_kind,
+                                                 &lki_conv3d_transpose_kind,
+                                                 &lki_depthwise_conv1d_kind,
                                                  &lki_depthwise_conv2d_kind,
+                                                 &lki_separable_conv1d_kind,
                                                  &lki_separable_conv2d_kind,
                                                  &lki_simple_rnn_kind,
                                                  &lki_activation_kind};
@@ -129,7 +158,7 @@ static lk_status follow_use(const lki_use *u, const value *v, const lk_shape *ro
     *out = own_activation(l, row->rank - steps);
     const bool nothing = l->kind == &lki_activation_kind && *out == LK_LINEAR;
     if (nothing) *out = common(u, v);
-    if (*out == LK_ACTIVATION_DEFAULT) *out = passed_on(l->kind, common(u, v), &v[u->in[0]].row, row);
+    if (*out == LK_ACTIVATION_DEFAULT) *out = passed_on(l, common(u, v), &v[u->in[0]].row, row);
     return LK_OK;
 }
 

@@ -1,8 +1,7 @@
-/* Layers as functions: dense, convolutions, pooling, embedding, dropout. */
+/* Layers as functions: dense, pooling over all cells, embedding, dropout; and what ends a layer with weights. */
 #include "core/rounding.h"
+#include "nn/finish.h"
 #include "op/gradient.h"
-#include "op/product.h"
-#include <lockstep/nn.h>
 
 /* ---- activations ---- */
 
@@ -81,10 +80,14 @@ static bool is_bias_of(const lk_tensor *bias, const lk_shape *shape)
     return false;
 }
 
-static lk_tensor *finish(lk_tensor *y, lk_tensor *bias, lk_activation activation)
+/* A reshape in between would hide the logits that a probability was computed from. */
+lk_tensor *lki_finish(lk_tensor *y, const lk_shape *shape, lk_tensor *bias, lk_activation activation)
 {
-    if (!lki_bad(y) && !is_bias_of(bias, &y->shape)) return &lki_poison;
-    return lk_activate(bias ? lk_add(y, bias) : y, activation);
+    if (lki_bad(y) || !is_bias_of(bias, shape)) return &lki_poison;
+    if (bias) y = lk_add(y, bias);
+    if (lki_bad(y) || lki_shape_equal(&y->shape, shape)) return lk_activate(y, activation);
+    if (activation == LK_SIGMOID || activation == LK_SOFTMAX) return lk_activate(lk_reshape(y, *shape), activation);
+    return lk_reshape(lk_activate(y, activation), *shape);
 }
 
 /* ---- dense ---- */
@@ -93,154 +96,20 @@ lk_tensor *lk_nn_dense(lk_tensor *x, lk_tensor *kernel, lk_tensor *bias, lk_acti
 {
     char text[2][LKI_SHAPE_TEXT];
     if (!lki_usable("lk_nn_dense", "x", x) || !lki_usable("lk_nn_dense", "the kernel", kernel)) return &lki_poison;
-    if (x->shape.rank <= 2) return finish(lk_matmul(x, kernel), bias, activation);
+    if (x->shape.rank <= 2) {
+        lk_tensor *y = lk_matmul(x, kernel);
+        return lki_finish(y, lki_bad(y) ? &x->shape : &y->shape, bias, activation);
+    }
     if (kernel->shape.rank != 2)
         return lki_refuse(LK_ESHAPE, "lk_nn_dense: x %s and kernel %s: the kernel must be [in, out]",
                           lki_shape_text(&x->shape, text[0]), lki_shape_text(&kernel->shape, text[1]));
     lk_shape wide = x->shape;
     wide.dim[wide.rank - 1] = kernel->shape.dim[1];
     if (!is_bias_of(bias, &wide)) return &lki_poison;
-    /* The bias, and most activations, directly follow the product, so that a compiled step can fuse them. A reshape in between
-     * would hide the logits that a probability was computed from. */
-    const bool remembers = activation == LK_SIGMOID || activation == LK_SOFTMAX;
-    lk_tensor *y = lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel);
-    y = lk_reshape(finish(y, bias, remembers ? LK_LINEAR : activation), wide);
-    return remembers ? lk_activate(y, activation) : y;
+    return lki_finish(lk_matmul(lk_reshape(x, LK_SHAPE(-1, x->shape.dim[x->shape.rank - 1])), kernel), &wide, bias, activation);
 }
 
-/* ---- convolutions ---- */
-
-static bool conv_operands(const char *call, const lk_conv_args *a)
-{
-    if (!a->x || !a->kernel) lki_fail(LK_EINVAL, "%s: %s is missing", call, a->x ? "kernel" : "x");
-    if (lki_bad(a->x) || lki_bad(a->kernel)) return false;
-    if (a->x->shape.rank == 4 && a->kernel->shape.rank == 4) return true;
-    char x[LKI_SHAPE_TEXT], k[LKI_SHAPE_TEXT];
-    return lki_fail(LK_ESHAPE, "%s: x %s and kernel %s must have rank 4: [n, height, width, channels] and [height, width, in, out]",
-                    call, lki_shape_text(&a->x->shape, x), lki_shape_text(&a->kernel->shape, k)),
-           false;
-}
-
-static bool no_pointwise(const char *call, const lk_conv_args *a)
-{
-    if (a->pointwise) lki_fail(LK_EINVAL, "%s: pointwise is for lk_nn_separable_conv2d", call);
-    return !a->pointwise;
-}
-
-static lk_tensor *convolve(const char *call, lki_op op, const lk_conv_args *a, bool causal_allowed)
-{
-    lki_window w;
-    if (!conv_operands(call, a) || !lki_window_of(call, &w, a->kernel->shape.dim, a->strides, a->dilation)) return &lki_poison;
-    if (!lki_padding_fits(call, a->padding, causal_allowed)) return &lki_poison;
-    const lk_shape *k = &a->kernel->shape;
-    int64_t         channels = op == LKI_OP_depthwise ? lki_size_mul(k->dim[2], k->dim[3]) : k->dim[3];
-    lk_shape        y = lki_window_output(&w, &a->x->shape, a->padding, channels);
-    return lki_conv2d(op, &w, y, a->x, a->kernel);
-}
-
-lk_tensor *lk_nn_conv2d_kw(lk_conv_args a)
-{
-    if (!no_pointwise("lk_nn_conv2d", &a)) return &lki_poison;
-    return finish(convolve("lk_nn_conv2d", LKI_OP_conv2d, &a, false), a.bias, a.activation);
-}
-
-lk_tensor *lk_nn_depthwise_conv2d_kw(lk_conv_args a)
-{
-    if (!no_pointwise("lk_nn_depthwise_conv2d", &a)) return &lki_poison;
-    return finish(convolve("lk_nn_depthwise_conv2d", LKI_OP_depthwise, &a, false), a.bias, a.activation);
-}
-
-lk_tensor *lk_nn_separable_conv2d_kw(lk_conv_args a)
-{
-    if (!a.pointwise) return lki_refuse(LK_EINVAL, "lk_nn_separable_conv2d: the pointwise kernel is missing");
-    lk_conv_args point = {.x = convolve("lk_nn_separable_conv2d", LKI_OP_depthwise, &a, false), .kernel = a.pointwise};
-    return finish(convolve("lk_nn_separable_conv2d", LKI_OP_conv2d, &point, false), a.bias, a.activation);
-}
-
-static bool one_value(const char *call, const char *name, lk_axes list)
-{
-    const lki_axes given = lki_axes_of(list);
-    if (given.count == 0 || given.count == 1) return true;
-    lki_fail(LK_EINVAL, "%s: %s has %d values; in one dimension it is one", call, name, given.count);
-    return false;
-}
-
-/* A row of cells is an image of height 1. */
-static lk_axes along_width(lk_axes given)
-{
-    const lki_axes list = lki_axes_of(given);
-    return list.count ? LK_AXES(1, list.value[0]) : given;
-}
-
-lk_tensor *lk_nn_conv1d_kw(lk_conv_args a)
-{
-    if (!no_pointwise("lk_nn_conv1d", &a)) return &lki_poison;
-    if (!a.x || !a.kernel) lki_fail(LK_EINVAL, "lk_nn_conv1d: %s is missing", a.x ? "kernel" : "x");
-    if (lki_bad(a.x) || lki_bad(a.kernel)) return &lki_poison;
-    char x[LKI_SHAPE_TEXT], k[LKI_SHAPE_TEXT];
-    if (a.x->shape.rank != 3 || a.kernel->shape.rank != 3)
-        return lki_refuse(LK_ESHAPE, "lk_nn_conv1d: x %s and kernel %s must be [n, steps, in] and [size, in, out]",
-                          lki_shape_text(&a.x->shape, x), lki_shape_text(&a.kernel->shape, k));
-    if (!one_value("lk_nn_conv1d", "strides", a.strides) || !one_value("lk_nn_conv1d", "dilation", a.dilation)) return &lki_poison;
-    lk_conv_args flat = a;
-    flat.x = lk_expand_dims(a.x, 1);
-    flat.kernel = lk_expand_dims(a.kernel, 0);
-    flat.strides = along_width(a.strides);
-    flat.dilation = along_width(a.dilation);
-    return finish(lk_squeeze(convolve("lk_nn_conv1d", LKI_OP_conv2d, &flat, true), LK_AXES(1)), a.bias, a.activation);
-}
-
-/* The gradient of a convolution for its input: kernel [height, width, out, in]. */
-lk_tensor *lk_nn_conv2d_transpose_kw(lk_conv_args a)
-{
-    if (!no_pointwise("lk_nn_conv2d_transpose", &a)) return &lki_poison;
-    lki_window w;
-    if (!conv_operands("lk_nn_conv2d_transpose", &a) ||
-        !lki_window_of("lk_nn_conv2d_transpose", &w, a.kernel->shape.dim, a.strides, a.dilation))
-        return &lki_poison;
-    if (!lki_padding_fits("lk_nn_conv2d_transpose", a.padding, false)) return &lki_poison;
-    lk_shape y = lki_window_input(&w, &a.x->shape, a.padding, a.kernel->shape.dim[2]);
-    return finish(lki_conv2d(LKI_OP_conv2d_grad_x, &w, y, a.x, a.kernel), a.bias, a.activation);
-}
-
-/* ---- pooling ---- */
-
-static lk_tensor *pool2d(const char *call, lki_op op, lk_pool_args a)
-{
-    lki_window w;
-    if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
-    if (lki_bad(a.x) || !lki_pool_window(call, &w, a.size, a.strides) || !lki_padding_fits(call, a.padding, false))
-        return &lki_poison;
-    char text[LKI_SHAPE_TEXT];
-    if (a.x->shape.rank != 4)
-        return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, height, width, channels]", call,
-                          lki_shape_text(&a.x->shape, text));
-    lk_shape y = lki_window_output(&w, &a.x->shape, a.padding, a.x->shape.dim[3]);
-    if (y.dim[1] < 1 || y.dim[2] < 1)
-        return lki_refuse(LK_ESHAPE, "%s: a window of %lld x %lld does not fit into x %s; use LK_SAME or a smaller one", call,
-                          (long long)w.size[0], (long long)w.size[1], lki_shape_text(&a.x->shape, text));
-    return lki_pool(op, &w, y, a.x);
-}
-
-static lk_tensor *pool1d(const char *call, lki_op op, lk_pool_args a)
-{
-    if (!a.x) lki_fail(LK_EINVAL, "%s: x is missing", call);
-    if (lki_bad(a.x)) return &lki_poison;
-    char text[LKI_SHAPE_TEXT];
-    if (a.x->shape.rank != 3)
-        return lki_refuse(LK_ESHAPE, "%s: x is %s; it should be [n, steps, channels]", call, lki_shape_text(&a.x->shape, text));
-    if (!one_value(call, "size", a.size) || !one_value(call, "strides", a.strides)) return &lki_poison;
-    a.x = lk_expand_dims(a.x, 1);
-    if (!a.size) a.size = 2;
-    a.strides = along_width(a.strides ? a.strides : a.size);
-    a.size = along_width(a.size);
-    return lk_squeeze(pool2d(call, op, a), LK_AXES(1));
-}
-
-lk_tensor *lk_nn_max_pool2d_kw(lk_pool_args a) { return pool2d("lk_nn_max_pool2d", LKI_OP_max_pool, a); }
-lk_tensor *lk_nn_avg_pool2d_kw(lk_pool_args a) { return pool2d("lk_nn_avg_pool2d", LKI_OP_avg_pool, a); }
-lk_tensor *lk_nn_max_pool1d_kw(lk_pool_args a) { return pool1d("lk_nn_max_pool1d", LKI_OP_max_pool, a); }
-lk_tensor *lk_nn_avg_pool1d_kw(lk_pool_args a) { return pool1d("lk_nn_avg_pool1d", LKI_OP_avg_pool, a); }
+/* ---- pooling over all cells ---- */
 
 /* All axes between the rows and the channels. */
 static lk_axes middle(const lk_tensor *x)

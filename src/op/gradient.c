@@ -467,8 +467,10 @@ static lk_tensor *windowed(lki_backward *b, lki_op op, const lk_tensor *result_l
     }
 CONVOLUTION(conv2d)
 CONVOLUTION(depthwise)
+CONVOLUTION(grouped)
 
 RULE(depthwise) { dense_depthwise(b); }
+RULE(grouped) { dense_grouped(b); }
 
 static lk_tensor *windowed3(lki_backward *b, lki_op op, const lk_tensor *result_like, lk_tensor *p, lk_tensor *q, lk_tensor *r)
 {

@@ -426,18 +426,30 @@ static lk_status shape_matmul(lki_infer *f)
     return result(f, 0, lki_by_heads(&out, heads & 4), a->dtype);
 }
 
-/* x [n, h, w, in], kernel [kh, kw, in, out] or, depthwise, [kh, kw, in, multiplier], y [n, oh, ow, out]; for any of the three
- * directions. */
-static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, const lk_shape *y, bool depthwise)
+enum { PLAIN, DEPTHWISE, GROUPED };
+
+/* The channels of image, kernel and output. */
+static lk_status check_channels(lki_infer *f, const lk_shape *x, const lk_shape *w, const lk_shape *y, int kind)
+{
+    const int64_t in = w->dim[2], out = kind == DEPTHWISE ? lki_size_mul(in, w->dim[3]) : w->dim[3], channels = x->dim[3];
+    const int64_t groups = kind == GROUPED && in ? channels / in : 1;
+    if (kind == GROUPED && (!in || channels % in || !groups || out % groups))
+        return lki_fail_op(f, LK_ESHAPE, "the channels are not groups of %lld with as many of the %lld results each", (long long)in,
+                           (long long)out);
+    if (kind != GROUPED && in != channels)
+        return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)in, (long long)channels);
+    if (y->dim[3] != out) return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels", (long long)out);
+    return LK_OK;
+}
+
+/* x [n, h, w, in], kernel [kh, kw, in, out] or, depthwise, [kh, kw, in, multiplier] or, grouped, [kh, kw, in / groups, out], y [n,
+ * oh, ow, out]; for any of the three directions. */
+static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, const lk_shape *y, int kind)
 {
     if (x->rank != 4 || w->rank != 4 || y->rank != 4)
         return lki_fail_op(f, LK_ESHAPE, "images are [n, height, width, channels], kernels [height, width, in, out]: rank 4");
     if (w->dim[0] < 1 || w->dim[1] < 1) return lki_fail_op(f, LK_ESHAPE, "a kernel has at least 1 x 1 cells");
-    if (w->dim[2] != x->dim[3])
-        return lki_fail_op(f, LK_ESHAPE, "the kernel takes %lld channels, the image has %lld", (long long)w->dim[2],
-                           (long long)x->dim[3]);
-    const int64_t channels = depthwise ? lki_size_mul(w->dim[2], w->dim[3]) : w->dim[3];
-    if (y->dim[3] != channels) return lki_fail_op(f, LK_ESHAPE, "the output must have %lld channels", (long long)channels);
+    LKI_TRY(check_channels(f, x, w, y, kind));
     if (y->dim[1] < 1 || y->dim[2] < 1)
         return lki_fail_op(
             f, LK_ESHAPE, "a kernel of %lld x %lld (with its dilation) does not fit into %lld x %lld; pad the image or use LK_SAME",
@@ -447,20 +459,23 @@ static lk_status check_conv(lki_infer *f, const lk_shape *x, const lk_shape *w, 
     return LK_OK;
 }
 
-#define SHAPE_CONV(rule, x, w, y, depthwise)                                                                                       \
+#define SHAPE_CONV(rule, x, w, y, kind)                                                                                            \
     static lk_status shape_##rule(lki_infer *f)                                                                                    \
     {                                                                                                                              \
         if (f->src[0]->dtype != f->src[1]->dtype) return lki_fail_op(f, LK_EDTYPE, "types differ; lk_cast one operand");           \
-        LKI_TRY(check_conv(f, x, w, y, depthwise));                                                                                \
+        LKI_TRY(check_conv(f, x, w, y, kind));                                                                                     \
         return shape_given(f);                                                                                                     \
     }
 #define SRC(i) &f->src[i]->shape
-SHAPE_CONV(conv, SRC(0), SRC(1), &f->attr->shape, false)
-SHAPE_CONV(conv_x, &f->attr->shape, SRC(1), SRC(0), false)
-SHAPE_CONV(conv_w, SRC(0), &f->attr->shape, SRC(1), false)
-SHAPE_CONV(depth, SRC(0), SRC(1), &f->attr->shape, true)
-SHAPE_CONV(depth_x, &f->attr->shape, SRC(1), SRC(0), true)
-SHAPE_CONV(depth_w, SRC(0), &f->attr->shape, SRC(1), true)
+SHAPE_CONV(conv, SRC(0), SRC(1), &f->attr->shape, PLAIN)
+SHAPE_CONV(conv_x, &f->attr->shape, SRC(1), SRC(0), PLAIN)
+SHAPE_CONV(conv_w, SRC(0), &f->attr->shape, SRC(1), PLAIN)
+SHAPE_CONV(depth, SRC(0), SRC(1), &f->attr->shape, DEPTHWISE)
+SHAPE_CONV(depth_x, &f->attr->shape, SRC(1), SRC(0), DEPTHWISE)
+SHAPE_CONV(depth_w, SRC(0), &f->attr->shape, SRC(1), DEPTHWISE)
+SHAPE_CONV(group, SRC(0), SRC(1), &f->attr->shape, GROUPED)
+SHAPE_CONV(group_x, &f->attr->shape, SRC(1), SRC(0), GROUPED)
+SHAPE_CONV(group_w, SRC(0), &f->attr->shape, SRC(1), GROUPED)
 
 /* Two directions of a convolution followed by a 2x2 max pool: d is y pooled, cell says which cell of its window each entry came
  * from. */
@@ -474,14 +489,14 @@ static lk_status check_pooled(lki_infer *f, const lk_tensor *d, const lk_tensor 
 static lk_status shape_pool_x(lki_infer *f)
 {
     LKI_TRY(check_pooled(f, f->src[0], f->src[1], f->src[2]));
-    LKI_TRY(check_conv(f, &f->attr->shape, SRC(2), SRC(0), false));
+    LKI_TRY(check_conv(f, &f->attr->shape, SRC(2), SRC(0), PLAIN));
     return shape_given(f);
 }
 
 static lk_status shape_pool_w(lki_infer *f)
 {
     LKI_TRY(check_pooled(f, f->src[1], f->src[2], f->src[0]));
-    LKI_TRY(check_conv(f, SRC(0), &f->attr->shape, SRC(1), false));
+    LKI_TRY(check_conv(f, SRC(0), &f->attr->shape, SRC(1), PLAIN));
     return shape_given(f);
 }
 

@@ -15,32 +15,36 @@ lk_tensor *lki_matmul_heads(lk_tensor *a, bool transpose_a, lk_tensor *b, bool t
 }
 
 /* Cells from the first to the last that a window reads. */
-static int64_t reach_of(const lki_window *w, int i) { return lki_size_add(lki_size_mul(w->size[i] - 1, w->dilation[i]), 1); }
+static int64_t reach_of(const lki_slide *s, int i) { return lki_size_add(lki_size_mul(s->size[i] - 1, s->dilation[i]), 1); }
 
-/* Cells before the image, and how many outputs there are, along one direction. */
-static void place_window(lki_window *w, int i, int64_t in, lk_padding padding, int64_t *out)
+/* Cells before the image, and how many outputs there are, along one axis. */
+static void place_window(lki_slide *s, int i, int64_t in, lk_padding padding, int64_t *out)
 {
-    int64_t reach = reach_of(w, i);
+    int64_t reach = reach_of(s, i);
     if (padding == LK_VALID) {
-        w->pad[i] = 0;
-        *out = in >= reach ? (in - reach) / w->stride[i] + 1 : 0;
+        s->pad[i] = 0;
+        *out = in >= reach ? (in - reach) / s->stride[i] + 1 : 0;
         return;
     }
-    *out = lki_ceil_div(in, w->stride[i]);
-    int64_t all = padding == LK_CAUSAL ? reach - 1 : lki_max(0, lki_size_add(lki_size_mul(*out - 1, w->stride[i]), reach) - in);
-    w->pad[i] = padding == LK_CAUSAL ? all : all / 2;
+    *out = lki_ceil_div(in, s->stride[i]);
+    int64_t all = padding == LK_CAUSAL ? reach - 1 : lki_max(0, lki_size_add(lki_size_mul(*out - 1, s->stride[i]), reach) - in);
+    s->pad[i] = padding == LK_CAUSAL ? all : all / 2;
 }
 
-/* One value is used for both directions; an empty list means `otherwise`. */
-static bool pair_of(const char *call, const char *name, lk_axes list, const int64_t *otherwise, int64_t *out)
+bool lki_per_axis(const char *call, const char *name, int axes, lk_axes list, const int64_t *otherwise, int64_t least, int64_t *out)
 {
-    const lki_axes given = lki_axes_of(list);
-    for (int i = 0; i < 2; i++) {
+    static const char *const COUNTS[] = {"", "one value", "one or two values", "one or three values"};
+    const lki_axes           given = lki_axes_of(list);
+    if (axes == 1 && given.count > 1)
+        return lki_fail(LK_EINVAL, "%s: %s has %d values; in one dimension it is one", call, name, given.count), false;
+    bool good = given.count == 0 || given.count == 1 || given.count == axes;
+    for (int i = 0; i < axes && good; i++) {
         out[i] = given.count == 0 ? otherwise[i] : given.value[given.count == 1 ? 0 : i];
-        if (out[i] < 1 || out[i] > INT32_MAX || given.count > 2 || given.count < 0)
-            return lki_fail(LK_EINVAL, "%s: %s must be one or two values of 1 or more, at most %d", call, name, INT32_MAX), false;
+        good = out[i] >= least && out[i] <= INT32_MAX;
     }
-    return true;
+    if (!good)
+        lki_fail(LK_EINVAL, "%s: %s must be %s of %lld or more, at most %d", call, name, COUNTS[axes], (long long)least, INT32_MAX);
+    return good;
 }
 
 bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed)
@@ -52,39 +56,57 @@ bool lki_padding_fits(const char *call, lk_padding padding, bool causal_allowed)
     return false;
 }
 
-bool lki_window_of(const char *call, lki_window *w, const int64_t *size, lk_axes strides, lk_axes dilation)
+bool lki_slide_of(const char *call, lki_slide *s, int axes, const int64_t *size, lk_axes strides, lk_axes dilation)
 {
-    static const int64_t ones[2] = {1, 1};
-    w->size[0] = size[0];
-    w->size[1] = size[1];
-    return pair_of(call, "strides", strides, ones, w->stride) && pair_of(call, "dilation", dilation, ones, w->dilation);
+    static const int64_t ones[LKI_SLIDE_AXES] = {1, 1, 1};
+    *s = (lki_slide){.axes = axes};
+    for (int i = 0; i < axes; i++)
+        s->size[i] = size[i];
+    return lki_per_axis(call, "strides", axes, strides, ones, 1, s->stride) &&
+           lki_per_axis(call, "dilation", axes, dilation, ones, 1, s->dilation);
 }
 
-bool lki_pool_window(const char *call, lki_window *w, lk_axes size, lk_axes strides)
+bool lki_pool_slide(const char *call, lki_slide *s, int axes, lk_axes size, lk_axes strides)
 {
-    static const int64_t twos[2] = {2, 2};
-    w->dilation[0] = w->dilation[1] = 1;
-    return pair_of(call, "size", size, twos, w->size) && pair_of(call, "strides", strides, w->size, w->stride);
+    static const int64_t twos[LKI_SLIDE_AXES] = {2, 2, 2};
+    *s = (lki_slide){.axes = axes, .dilation = {1, 1, 1}};
+    return lki_per_axis(call, "size", axes, size, twos, 1, s->size) &&
+           lki_per_axis(call, "strides", axes, strides, s->size, 1, s->stride);
 }
 
-lk_shape lki_window_output(lki_window *w, const lk_shape *image, lk_padding padding, int64_t channels)
+lki_window lki_slide_window(const lki_slide *s)
 {
-    lk_shape y = {4, {image->dim[0], 0, 0, channels}};
-    for (int i = 0; i < 2; i++)
-        place_window(w, i, image->dim[1 + i], padding, &y.dim[1 + i]);
+    lki_window w = {{1, 1}, {1, 1}, {1, 1}, {0, 0}};
+    for (int i = s->axes > 1 ? 0 : 1; i < 2; i++) {
+        const int axis = s->axes - 2 + i;
+        w.size[i] = s->size[axis], w.stride[i] = s->stride[axis], w.dilation[i] = s->dilation[axis], w.pad[i] = s->pad[axis];
+    }
+    return w;
+}
+
+lk_shape lki_slide_output(lki_slide *s, const lk_shape *x, lk_padding padding, int64_t channels)
+{
+    lk_shape y = {.rank = s->axes + 2, .dim = {x->dim[0]}};
+    for (int i = 0; i < s->axes; i++)
+        place_window(s, i, x->dim[1 + i], padding, &y.dim[1 + i]);
+    y.dim[s->axes + 1] = channels;
     return y;
 }
 
-lk_shape lki_window_input(lki_window *w, const lk_shape *image, lk_padding padding, int64_t channels)
+lk_shape lki_slide_input(lki_slide *s, const lk_shape *x, lk_padding padding, const int64_t *more, int64_t channels)
 {
-    lk_shape x = {4, {image->dim[0], 0, 0, channels}};
-    for (int i = 0; i < 2; i++) {
-        int64_t in = image->dim[1 + i], stride = w->stride[i], out;
-        x.dim[1 + i] = padding == LK_SAME ? lki_size_mul(in, stride)
-                                          : lki_size_add(lki_size_mul(in - 1, stride), lki_max(reach_of(w, i), stride));
-        place_window(w, i, x.dim[1 + i], padding, &out);
+    lk_shape y = {.rank = s->axes + 2, .dim = {x->dim[0]}};
+    for (int i = 0; i < s->axes; i++) {
+        const int64_t in = x->dim[1 + i], stride = s->stride[i], reach = reach_of(s, i);
+        const int64_t whole = padding == LK_SAME ? (more ? reach % 2 + more[i] : stride)
+                                                 : (more ? lki_size_add(reach, more[i]) : lki_max(reach, stride));
+        int64_t       out;
+        y.dim[1 + i] = lki_size_add(lki_size_mul(in - 1, stride), whole);
+        place_window(s, i, y.dim[1 + i], padding, &out);
+        if (out != in) y.dim[1 + i] = 0;
     }
-    return x;
+    y.dim[s->axes + 1] = channels;
+    return y;
 }
 
 static lk_tensor *windowed(lki_op op, const lki_window *w, lk_shape shape, lk_tensor *a, lk_tensor *b)

@@ -18,6 +18,7 @@
 #define WINDOW                                                                                                                     \
     "\"kernel_size\": [3, 2], \"strides\": [2, 1], \"padding\": \"same\", \"dilation_rate\": [1, 1], \"activation\": \"tanh\", "
 #define POOL2 COMMON "\"pool_size\": [3, 2], \"strides\": [1, 2], \"padding\": \"same\", \"data_format\": \"channels_last\""
+#define POOL3 COMMON "\"pool_size\": [3, 2, 1], \"strides\": [1, 2, 3], \"padding\": \"same\", \"data_format\": \"channels_first\""
 #define POOL1 COMMON "\"pool_size\": [3], \"strides\": [1], \"padding\": \"same\", \"data_format\": \"channels_last\""
 #define NORM "\"epsilon\": 0.125, \"center\": true, \"scale\": true, " FOR("gamma") ", " FOR("beta")
 #define RECURRENT                                                                                                                  \
@@ -39,21 +40,44 @@ static const struct {
      COMMON WITH_BIAS
      "\"filters\": 4, \"kernel_size\": [3], \"strides\": [2], \"padding\": \"causal\", \"groups\": 1, " FOR("kernel")},
     {LKI_KIND_LAYER, "Conv2D", COMMON WINDOW WITH_BIAS "\"filters\": 4, \"groups\": 1, " FOR("kernel")},
+    {LKI_KIND_LAYER, "Conv3D",
+     COMMON WITH_BIAS "\"filters\": 4, \"kernel_size\": [3, 2, 1], \"strides\": [1, 2, 3], \"padding\": \"same\", "
+                      "\"data_format\": \"channels_first\", \"groups\": 2, " FOR("kernel")},
+    {LKI_KIND_LAYER, "Conv1DTranspose",
+     COMMON WITH_BIAS "\"filters\": 4, \"kernel_size\": [3], \"strides\": [2], \"output_padding\": [1], " FOR("kernel")},
+    {LKI_KIND_LAYER, "Conv3DTranspose",
+     COMMON WITH_BIAS "\"filters\": 4, \"kernel_size\": [3, 2, 1], \"strides\": [1, 2, 3], \"output_padding\": [0, 1, 2], "
+                      "\"data_format\": \"channels_first\", " FOR("kernel")},
     {LKI_KIND_LAYER, "Conv2DTranspose", COMMON WINDOW WITH_BIAS "\"filters\": 4, \"output_padding\": null, " FOR("kernel")},
+    {LKI_KIND_LAYER, "DepthwiseConv1D",
+     COMMON WITH_BIAS "\"kernel_size\": [3], \"strides\": [2], \"depth_multiplier\": 2, \"padding\": \"same\", " FOR("depthwise")},
     {LKI_KIND_LAYER, "DepthwiseConv2D",
      COMMON WITH_BIAS
      "\"kernel_size\": [3, 3], \"strides\": [2, 2], \"depth_multiplier\": 2, \"padding\": \"same\", " FOR("depthwise")},
+    {LKI_KIND_LAYER, "SeparableConv1D",
+     COMMON WITH_BIAS "\"filters\": 4, \"kernel_size\": [3], \"strides\": [2], \"depth_multiplier\": 2, "
+                      "\"data_format\": \"channels_first\", " FOR("depthwise") ", " FOR("pointwise")},
     {LKI_KIND_LAYER, "SeparableConv2D",
      COMMON WITH_BIAS "\"filters\": 4, \"kernel_size\": [3, 3], \"strides\": [2, 2], \"depth_multiplier\": 2, "
                       "\"padding\": \"same\", " FOR("depthwise") ", " FOR("pointwise")},
     {LKI_KIND_LAYER, "MaxPooling1D", POOL1},
     {LKI_KIND_LAYER, "MaxPooling2D", POOL2},
+    {LKI_KIND_LAYER, "MaxPooling3D", POOL3},
     {LKI_KIND_LAYER, "AveragePooling1D", POOL1},
     {LKI_KIND_LAYER, "AveragePooling2D", POOL2},
+    {LKI_KIND_LAYER, "AveragePooling3D", POOL3},
     {LKI_KIND_LAYER, "GlobalMaxPooling1D", COMMON "\"keepdims\": true"},
     {LKI_KIND_LAYER, "GlobalMaxPooling2D", COMMON "\"keepdims\": true"},
+    {LKI_KIND_LAYER, "GlobalMaxPooling3D", COMMON "\"keepdims\": true, \"data_format\": \"channels_first\""},
     {LKI_KIND_LAYER, "GlobalAveragePooling1D", COMMON "\"keepdims\": true"},
     {LKI_KIND_LAYER, "GlobalAveragePooling2D", COMMON "\"keepdims\": true"},
+    {LKI_KIND_LAYER, "GlobalAveragePooling3D", COMMON "\"keepdims\": true"},
+    {LKI_KIND_LAYER, "AdaptiveMaxPooling1D", COMMON "\"output_size\": [3]"},
+    {LKI_KIND_LAYER, "AdaptiveMaxPooling2D", COMMON "\"output_size\": [3, 2]"},
+    {LKI_KIND_LAYER, "AdaptiveMaxPooling3D", COMMON "\"output_size\": [3, 2, 1], \"data_format\": \"channels_first\""},
+    {LKI_KIND_LAYER, "AdaptiveAveragePooling1D", COMMON "\"output_size\": [3]"},
+    {LKI_KIND_LAYER, "AdaptiveAveragePooling2D", COMMON "\"output_size\": [3, 2]"},
+    {LKI_KIND_LAYER, "AdaptiveAveragePooling3D", COMMON "\"output_size\": [3, 2, 1]"},
     {LKI_KIND_LAYER, "BatchNormalization",
      COMMON NORM ", \"momentum\": 0.5, \"axis\": -1, \"synchronized\": true, \"renorm\": false, \"renorm_momentum\": 0.99, "
                  "\"moving_mean_initializer\": " HE ", \"moving_variance_initializer\": " HE},
@@ -84,6 +108,12 @@ static const struct {
     {LKI_KIND_LAYER, "Flatten", COMMON "\"data_format\": \"channels_last\""},
     {LKI_KIND_LAYER, "Reshape", COMMON "\"target_shape\": [2, -1]"},
     {LKI_KIND_LAYER, "Permute", COMMON "\"dims\": [3, 1, 2]"},
+    {LKI_KIND_LAYER, "ZeroPadding1D", COMMON "\"padding\": [1, 2]"},
+    {LKI_KIND_LAYER, "ZeroPadding3D", COMMON "\"padding\": [[1, 2], [3, 4], [5, 6]]"},
+    {LKI_KIND_LAYER, "Cropping1D", COMMON "\"cropping\": [1, 2]"},
+    {LKI_KIND_LAYER, "Cropping3D", COMMON "\"cropping\": [[1, 2], [3, 4], [5, 6]]"},
+    {LKI_KIND_LAYER, "UpSampling1D", COMMON "\"size\": 3"},
+    {LKI_KIND_LAYER, "UpSampling3D", COMMON "\"size\": [3, 2, 1], \"data_format\": \"channels_first\""},
     {LKI_KIND_LAYER, "ZeroPadding2D", COMMON "\"padding\": [[1, 2], [3, 4]]"},
     {LKI_KIND_LAYER, "Cropping2D", COMMON "\"cropping\": [[1, 2], [3, 4]]"},
     {LKI_KIND_LAYER, "UpSampling2D", COMMON "\"size\": [3, 2], \"interpolation\": \"bilinear\""},
@@ -493,8 +523,10 @@ static void refused(lki_kind kind, const char *text, lk_status code, const char 
 TEST(what_there_is_nothing_for_is_refused)
 {
     const lki_kind L = LKI_KIND_LAYER;
-    refused(L, CONV("\"groups\": 2"), LK_EUNSUPPORTED, "file.keras: sample: option \"groups\" is 2; only 1 is supported");
-    refused(L, CONV("\"data_format\": \"channels_first\""), LK_EUNSUPPORTED,
+    refused(L, CONV("\"groups\": 2"), LK_EUNSUPPORTED, "file.keras: sample: lk_conv2d: 3 filters cannot be divided into 2 groups");
+    refused(L, CONV("\"data_format\": \"channels_middle\""), LK_EUNSUPPORTED,
+            "option \"data_format\" is \"channels_middle\"; there are channels_last, channels_first");
+    refused(L, OBJECT("layers", "RandomFlip", "\"data_format\": \"channels_first\""), LK_EUNSUPPORTED,
             "option \"data_format\" is \"channels_first\"; only \"channels_last\" is supported");
     refused(L, CONV("\"padding\": \"full\""), LK_EUNSUPPORTED, "option \"padding\" is \"full\"; there are valid, same, causal");
     refused(L, DENSE("\"lora_rank\": 4"), LK_EUNSUPPORTED, "option \"lora_rank\", which is 4, is not known");
@@ -512,7 +544,8 @@ TEST(what_there_is_nothing_for_is_refused)
             "option \"kernel_regularizer\": class \"L3\" of mine is a custom class");
     refused(L, "{\"module\": \"keras.layers\", \"class_name\": \"Dense\", \"config\": {}, \"registered_name\": \"mine>Dense\"}",
             LK_EUNSUPPORTED, "class \"Dense\" of mine>Dense is a custom class");
-    refused(L, OBJECT("layers", "Conv3D", ""), LK_EUNSUPPORTED, "there is no layer \"Conv3D\"; did you mean Conv1D, Conv2D?");
+    refused(L, OBJECT("layers", "Conv4D", ""), LK_EUNSUPPORTED,
+            "there is no layer \"Conv4D\"; did you mean Conv1D, Conv2D, Conv3D?");
     refused(L, OBJECT("layers", "InputLayer", ""), LK_EUNSUPPORTED, "there is no layer \"InputLayer\"");
     refused(L, OBJECT("layers", "GroupNormalization", "\"groups\": 0"), LK_EUNSUPPORTED, "groups is 0; it must be at least 1");
     refused(LKI_KIND_OPTIMIZER, OBJECT("optimizers", "MultiOptimizer", ""), LK_EUNSUPPORTED,
@@ -582,8 +615,6 @@ TEST(values_that_mean_the_same)
     refused(L, BUILT("GroupNormalization", "\"axis\": [2, 3]", "[null, 4, 4, 3]"), LK_EFORMAT, "option \"axis\" is [2, 3]");
     refused(L, OBJECT("layers", "BatchNormalization", "\"renorm\": true"), LK_EUNSUPPORTED, "option \"renorm\" is true");
     refused(L, DENSE("\"activation\": \"glu\""), LK_EUNSUPPORTED, "glu halves the last axis");
-    refused(L, OBJECT("layers", "Conv2DTranspose", "\"filters\": 3, \"kernel_size\": 3, \"dilation_rate\": [1, 2]"),
-            LK_EUNSUPPORTED, "option \"dilation_rate\" is [1, 2]");
     refused(L, DENSE("\"activation\": " OBJECT("layers", "ReLU", "\"max_value\": 6.0")), LK_EUNSUPPORTED, "\"activation\" is {");
     refused(L, DENSE("\"dtype\": " POLICY_MAP("\"float32\"", "\"a\": \"float16\"")), LK_EUNSUPPORTED, "option \"dtype\"");
 }

@@ -386,10 +386,10 @@ TEST(mistakes_in_rows_of_layers)
             "there is no class of models \"Mine\"; known are Sequential and Functional");
     refused("{\"module\": \"mine\", \"class_name\": \"Sequential\", \"config\": {}}", LK_EUNSUPPORTED,
             "class \"Sequential\" of mine is a custom class");
-    refused(ROW(LAYER("Conv3D", "\"name\": \"x\"")), LK_EUNSUPPORTED,
-            "lk_model_from_json: layer \"x\": there is no class \"Conv3D\"; did you mean Conv1D, Conv2D?");
-    refused(ROW(LAYER("Conv2D", "\"name\": \"conv2d_3\", \"filters\": 2, \"kernel_size\": [3, 3], \"groups\": 2")), LK_EUNSUPPORTED,
-            "lk_model_from_json: layer \"conv2d_3\" (Conv2D): option \"groups\" is 2; only 1 is supported");
+    refused(ROW(LAYER("Conv4D", "\"name\": \"x\"")), LK_EUNSUPPORTED,
+            "lk_model_from_json: layer \"x\": there is no class \"Conv4D\"; did you mean Conv1D, Conv2D, Conv3D?");
+    refused(ROW(LAYER("BatchNormalization", "\"name\": \"batch_3\", \"renorm\": true")), LK_EUNSUPPORTED,
+            "lk_model_from_json: layer \"batch_3\" (BatchNormalization): option \"renorm\" is true; only false is supported");
     refused(ROW(LAYER("Dense", "\"name\": \"d\", \"units\": \"2\"")), LK_EFORMAT,
             "layer \"d\" (Dense): option \"units\" is \"2\"; it should be an integer");
     refused(ROW(INPUT("[null, 4]") "," LAYER("Conv2D", "\"name\": \"c\", \"filters\": 2, \"kernel_size\": 3")), LK_ESHAPE,

@@ -21,8 +21,8 @@ static inline int list_text(char *to, int count, const int64_t *value)
 static inline void axes_text(char *to, const lki_field *f, lk_axes option)
 {
     lki_axes a = lki_axes_of(option);
-    if (!a.count && (f->width || f->standard != 0)) a = (lki_axes){1, {(int64_t)f->standard}};
-    for (; a.count < f->width; a.count++)
+    if (!a.count && f->standard != 0) a = (lki_axes){1, {(int64_t)f->standard}};
+    for (; a.count && a.count < f->width; a.count++)
         a.value[a.count] = a.value[0];
     if (f->none && option && !a.count) strcpy(to, "[]");
     else if (a.count == 1 && f->alone) sprintf(to, "%lld", (long long)a.value[0]);

@@ -260,7 +260,8 @@ static inline void check(cas *c)
 typedef struct layer {
     int64_t    batch, H, W, C, O, OH, OW;
     lki_window win;
-    int        deep; /* depthwise: O is the multiplier */
+    int        deep;   /* depthwise: O is the multiplier */
+    int64_t    groups; /* grouped: C and O are those of a group; 0: not grouped */
 } layer;
 
 static inline int64_t outputs(int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t before, int64_t after)
@@ -270,7 +271,7 @@ static inline int64_t outputs(int64_t in, int64_t k, int64_t stride, int64_t dil
 
 static inline layer layer_of(int64_t batch, int64_t H, int64_t W, int64_t C, int64_t O, lki_window win, int64_t after)
 {
-    layer l = {batch, H, W, C, O, 0, 0, win, 0};
+    layer l = {batch, H, W, C, O, 0, 0, win, 0, 0};
     l.OH = outputs(H, win.size[0], win.stride[0], win.dilation[0], win.pad[0], after);
     l.OW = outputs(W, win.size[1], win.stride[1], win.dilation[1], win.pad[1], after);
     return l;
@@ -281,6 +282,9 @@ static inline layer square(int64_t batch, int64_t size, int64_t C, int64_t O, in
 {
     return layer_of(batch, size, size, C, O, (lki_window){{k, k}, {stride, stride}, {dilation, dilation}, {pad, pad}}, pad);
 }
+
+static inline int64_t image_channels(const layer *l) { return l->groups ? l->C * l->groups : l->C; }
+static inline int64_t result_channels(const layer *l) { return l->groups ? l->O * l->groups : l->deep ? l->C * l->O : l->O; }
 
 static inline double dot(const double *a, const double *b, int64_t n)
 {

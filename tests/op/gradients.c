@@ -237,6 +237,10 @@ static lk_tensor *cell_of(lk_tensor *x, lk_shape y, lki_window w) /* which cell 
             windowed(LKI_OP_depthwise_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))      \
     PROGRAM(raw_depthwise_grad_w, G, "x[N,5,5,2] x[N,3,3,4]",                                                                      \
             windowed(LKI_OP_depthwise_grad_w, LK_SHAPE(3, 2, 2, 2), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))                 \
+    PROGRAM(raw_grouped_grad_x, G, "x[N,3,3,4] w[3,2,2,4]",                                                                        \
+            windowed(LKI_OP_grouped_grad_x, LK_SHAPE(lk_dim(a, 0), 5, 5, 4), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))        \
+    PROGRAM(raw_grouped_grad_w, G, "x[N,5,5,4] x[N,3,3,4]",                                                                        \
+            windowed(LKI_OP_grouped_grad_w, LK_SHAPE(3, 2, 2, 4), WINDOW({3, 2}, {1, 1}, {1, 2}, {0, 0}), a, b))                   \
     PROGRAM(raw_max_pool_grad, G, "x[N,2,3,2] x[N,5,6,2]",                                                                         \
             windowed(LKI_OP_max_pool_grad, lk_tensor_shape(b), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0}), a,                          \
                      lk_stop_gradient(cell_of(lk_stop_gradient(b), lk_tensor_shape(a), WINDOW({3, 2}, {2, 2}, {1, 1}, {0, 0})))))  \

@@ -227,20 +227,23 @@ TEST(test_matmul_formula)
 
 static cas conv_case(layer l, lki_slot slot)
 {
-    const lk_shape x = {4, {l.batch, l.H, l.W, l.C}}, w = {4, {l.win.size[0], l.win.size[1], l.C, l.O}},
-                   y = {4, {l.batch, l.OH, l.OW, l.deep ? l.C * l.O : l.O}};
+    const int64_t  out = result_channels(&l);
+    const lk_shape x = {4, {l.batch, l.H, l.W, image_channels(&l)}},
+                   w = {4, {l.win.size[0], l.win.size[1], l.C, l.groups ? out : l.O}}, y = {4, {l.batch, l.OH, l.OW, out}};
     cas c = {.slot = slot, .dtype = LK_F32, .nsrc = 2, .ndst = 1};
     c.attr.window = l.win;
     switch (slot) {
     case LKI_K_conv2d:
+    case LKI_K_grouped:
     case LKI_K_depthwise: c.src[0] = x, c.src[1] = w, c.dst[0] = y; break;
     case LKI_K_conv2d_grad_x:
+    case LKI_K_grouped_grad_x:
     case LKI_K_depthwise_grad_x: c.src[0] = y, c.src[1] = w, c.dst[0] = x; break;
     default: c.src[0] = x, c.src[1] = y, c.dst[0] = w; break;
     }
     c.unit = c.dst[0].dim[1] * c.dst[0].dim[2] * c.dst[0].dim[3];
     if (slot == LKI_K_conv2d_grad_w) c.unit = l.O;
-    if (slot == LKI_K_depthwise_grad_w) c.unit = size_of(&w);
+    if (slot == LKI_K_depthwise_grad_w || slot == LKI_K_grouped_grad_w) c.unit = size_of(&w);
     return c;
 }
 
@@ -274,6 +277,16 @@ static void check_deep(layer l, int wild)
     check_slot(l, LKI_K_depthwise_grad_x, none, 0, wild);
     check_slot(l, LKI_K_depthwise_grad_w, none, 0, wild);
     check_slot(l, LKI_K_depthwise_grad_w, none, 1 << random_below(5), wild);
+}
+
+static void check_groups(layer l, int64_t groups, int wild)
+{
+    const lki_epilogue none = {0};
+    l.groups = groups;
+    check_slot(l, LKI_K_grouped, none, 0, wild);
+    check_slot(l, LKI_K_grouped_grad_x, none, 0, wild);
+    check_slot(l, LKI_K_grouped_grad_w, none, 0, wild);
+    check_slot(l, LKI_K_grouped_grad_w, none, 1 << random_below(5), wild);
 }
 
 TEST(test_conv_models)
@@ -340,6 +353,11 @@ TEST(test_conv_channels)
     for (int i = 0; i < 9; i++)
         for (int64_t m = 1; m <= 3; m++)
             check_deep(square(2, 6, channels[i], m, 3, 1, 1, 1), m == 2);
+    for (int i = 0; i < 9; i++)
+        for (int j = 0; j < 9; j++)
+            check_groups(square(2, 5, channels[i], channels[j], 3, 1 + i % 2, 1, 1), PICK(1, 2, 4, 7), (i + j) % 4 == 1);
+    for (int64_t width = 4; width <= 32; width *= 2) /* those of ResNeXt */
+        check_groups(square(3, 14, width, width, 3, 1 + (width == 8), 1, 1), 128 / width, width == 16);
     for (int wild = 0; wild < 2; wild++) { /* whole rows, with borders of every width; more channels than are summed together */
         check_deep(square(3, 16, 32, 1, 3, 1, 1, 1), wild);
         check_deep(square(2, 17, 144, 1, 3, 1, 1, 2), wild);
@@ -349,6 +367,13 @@ TEST(test_conv_channels)
         check_deep(square(2, 19, 48, 1, 5, 2, 1, 2), wild);
         check_deep(square(2, 10, 160, 1, 3, 1, 1, 0), wild);
         check_deep(square(2, 14, 16, 1, 3, 1, 3, 2), wild); /* taps that are not adjacent */
+        for (int64_t size = 4; size <= 12; size += 2) {     /* windows that are wide, and wider than the image */
+            check_deep(square(3, size, 33, 1, 7, 1, 1, 3), wild);
+            check_deep(square(2, size + 1, 80, 1, 7, 2, 1, 2), wild);
+            check_deep(square(3, size, 24, 1, 5, 1 + size / 8, 1, 2), wild);
+        }
+        check_deep(layer_of(5, 3, 9, 40, 1, (lki_window){{3, 7}, {1, 1}, {2, 1}, {2, 5}}, 1), wild);
+        check_deep(layer_of(5, 9, 3, 19, 1, (lki_window){{7, 5}, {1, 2}, {1, 1}, {3, 4}}, 3), wild);
     }
 }
 
@@ -369,6 +394,7 @@ TEST(test_conv_random)
     for (int i = 0; i < 250; i++) {
         layer l = random_layer();
         check_layer(l, i % 3 == 0);
+        check_groups(l, PICK(1, 2, 3, 5), i % 3 == 2);
         l.O = 1 + random_below(3);
         check_deep(l, i % 3 == 1);
     }
@@ -377,20 +403,21 @@ TEST(test_conv_random)
 /* y from x, cell by cell and tap by tap: each goes to the output it reaches, if it reaches one. */
 static void conv_formula(const layer *l, const double *x, const double *w, double *y)
 {
-    const int64_t Q = l->deep ? l->C * l->O : l->O;
+    const int64_t Q = result_channels(l), C = image_channels(l);
     memset(y, 0, (size_t)(l->batch * l->OH * l->OW * Q) * sizeof *y);
-    for (int64_t i = 0; i < l->batch * l->H * l->W * l->C; i++)
+    for (int64_t i = 0; i < l->batch * l->H * l->W * C; i++)
         for (int64_t t = 0; t < l->win.size[0] * l->win.size[1]; t++) {
-            const int64_t c = i % l->C, at[2] = {i / (l->W * l->C) % l->H, i / l->C % l->W},
-                          k[2] = {t / l->win.size[1], t % l->win.size[1]};
+            const int64_t c = i % C, at[2] = {i / (l->W * C) % l->H, i / C % l->W}, k[2] = {t / l->win.size[1], t % l->win.size[1]};
             const int64_t d[2] = {at[0] + l->win.pad[0] - k[0] * l->win.dilation[0],
                                   at[1] + l->win.pad[1] - k[1] * l->win.dilation[1]};
             if (d[0] < 0 || d[1] < 0 || d[0] % l->win.stride[0] || d[1] % l->win.stride[1]) continue;
             const int64_t oh = d[0] / l->win.stride[0], ow = d[1] / l->win.stride[1];
             if (oh >= l->OH || ow >= l->OW) continue;
-            double *to = y + ((i / (l->H * l->W * l->C) * l->OH + oh) * l->OW + ow) * Q;
-            for (int64_t o = 0; o < l->O; o++)
-                to[l->deep ? c * l->O + o : o] += x[i] * w[(t * l->C + c) * l->O + o];
+            double *to = y + ((i / (l->H * l->W * C) * l->OH + oh) * l->OW + ow) * Q;
+            for (int64_t o = 0; o < l->O; o++) {
+                const int64_t q = l->groups ? c / l->C * l->O + o : l->deep ? c * l->O + o : o;
+                to[q] += x[i] * (l->groups ? w[(t * l->C + c % l->C) * Q + q] : w[(t * l->C + c) * l->O + o]);
+            }
         }
 }
 
@@ -398,12 +425,15 @@ static void conv_formula(const layer *l, const double *x, const double *w, doubl
  * cells. */
 static void check_f64(layer l)
 {
-    const cas     f = conv_case(l, l.deep ? LKI_K_depthwise : LKI_K_conv2d);
-    const cas     gx = conv_case(l, l.deep ? LKI_K_depthwise_grad_x : LKI_K_conv2d_grad_x);
-    cas           gw = conv_case(l, l.deep ? LKI_K_depthwise_grad_w : LKI_K_conv2d_grad_w);
-    const int64_t nx = size_of(&f.src[0]), nw = size_of(&f.src[1]), ny = size_of(&f.dst[0]);
-    double       *x = numbers(LK_F64, &f.src[0], 0), *w = numbers(LK_F64, &f.src[1], 0), *dy = numbers(LK_F64, &f.dst[0], 0);
-    double       *plain = malloc((size_t)ny * sizeof *plain + 1);
+    static const lki_slot SLOTS[3][3] = {{LKI_K_conv2d, LKI_K_conv2d_grad_x, LKI_K_conv2d_grad_w},
+                                         {LKI_K_depthwise, LKI_K_depthwise_grad_x, LKI_K_depthwise_grad_w},
+                                         {LKI_K_grouped, LKI_K_grouped_grad_x, LKI_K_grouped_grad_w}};
+    const lki_slot       *slot = SLOTS[l.groups ? 2 : l.deep];
+    const cas             f = conv_case(l, slot[0]), gx = conv_case(l, slot[1]);
+    cas                   gw = conv_case(l, slot[2]);
+    const int64_t         nx = size_of(&f.src[0]), nw = size_of(&f.src[1]), ny = size_of(&f.dst[0]);
+    double *x = numbers(LK_F64, &f.src[0], 0), *w = numbers(LK_F64, &f.src[1], 0), *dy = numbers(LK_F64, &f.dst[0], 0);
+    double *plain = malloc((size_t)ny * sizeof *plain + 1);
     random_lanes(&gw, 4, l.batch);
     const result y = run_f64(f, x, w), dx = run_f64(gx, dy, w), dw = run_f64(gw, x, dy);
 
@@ -441,7 +471,8 @@ TEST(test_conv_f64)
 {
     for (int i = 0; i < 60; i++) {
         layer l = random_layer();
-        l.deep = i % 2;
+        l.deep = i % 3 == 1;
+        l.groups = i % 3 == 2 ? 1 + random_below(3) : 0;
         if (l.deep) l.O = 1 + random_below(3);
         check_f64(l);
     }

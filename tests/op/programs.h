@@ -196,6 +196,13 @@ static inline lk_op *own_op(void)
     PROGRAM(depthwise, G | L, "x[N,5,4,2] w[3,2,2,2] w[4]", lk_nn_depthwise_conv2d(a, b, c),                                       \
             lk_nn_depthwise_conv2d(a, b, .strides = LK_AXES(2), .padding = LK_SAME),                                               \
             lk_nn_depthwise_conv2d(a, b, .dilation = LK_AXES(2)))                                                                  \
+    PROGRAM(grouped, G | L, "x[N,5,4,4] w[3,2,2,6] w[6]", lk_nn_conv2d(a, b, c, .groups = 2),                                      \
+            lk_nn_conv2d(a, b, .groups = 2, .strides = LK_AXES(2), .padding = LK_SAME, .activation = LK_TANH))                     \
+    PROGRAM(conv3d, G | L, "x[N,3,3,2,2] w[2,2,2,2,3] w[3]", lk_nn_conv3d(a, b, c),                                                \
+            lk_nn_conv3d(a, b, .strides = LK_AXES(2, 1, 1), .padding = LK_SAME))                                                   \
+    PROGRAM(conv3d_transpose, G | L, "x[N,2,2,2,2] w[3,2,2,1,2]", lk_nn_conv3d_transpose(a, b, .strides = LK_AXES(2, 1, 2)))       \
+    PROGRAM(pool3d, G, "x[N,4,3,3,2]", lk_nn_max_pool3d(a), lk_nn_avg_pool3d(a, LK_AXES(3, 2, 2), LK_AXES(1), LK_SAME))            \
+    PROGRAM(adaptive_pool, G, "x[N,5,4,2]", lk_nn_adaptive_max_pool(a, LK_AXES(3, 2)), lk_nn_adaptive_avg_pool(a, 3))              \
     PROGRAM(separable, G | L, "x[N,4,4,2] w[2,3,2,2] w[1,1,4,3] w[3]",                                                             \
             lk_nn_separable_conv2d(a, b, d, .pointwise = c, .padding = LK_SAME))                                                   \
     PROGRAM(conv2d_transpose, G | L, "x[N,3,2,2] w[3,2,3,2] w[3]", lk_nn_conv2d_transpose(a, b, c, .strides = LK_AXES(2, 1)),      \

@@ -54,4 +54,47 @@ TEST(relu_after_a_convolution_under_another_shape)
         compare(flat_convolution, threads);
 }
 
-TESTS(cmocka_unit_test(relu_after_a_product_under_another_shape), cmocka_unit_test(relu_after_a_convolution_under_another_shape))
+/* ---- moves there and back ---- */
+
+/* Two layers with channels first, as they move them: the first back and the second there again. */
+static lk_tuple channels_first(lk_tuple in, void *user)
+{
+    (void)user;
+    lk_tensor *x = lk_transpose(lk_reshape(in.item[0], LK_SHAPE(ROWS, 2, 3, STEPS)), LK_AXES(0, 2, 3, 1));
+    lk_tensor *y = lk_transpose(lk_nn_max_pool2d(x, 2, 1), LK_AXES(0, 3, 1, 2));
+    lk_tensor *z = lk_nn_avg_pool2d(lk_transpose(y, LK_AXES(0, 2, 3, 1)), 2, 1);
+    return LK_TUPLE(lk_transpose(z, LK_AXES(0, 3, 1, 2)), lk_reduce_sum(y));
+}
+
+/* Back to another order: both moves stay. */
+static lk_tuple another_order(lk_tuple in, void *user)
+{
+    (void)user;
+    lk_tensor *x = lk_transpose(lk_square(lk_reshape(in.item[0], LK_SHAPE(ROWS, 2, 3, STEPS))), LK_AXES(0, 2, 3, 1));
+    return LK_TUPLE(lk_exp(lk_transpose(x, LK_AXES(0, 2, 3, 1))));
+}
+
+static lk_function_info info_of(lk_fn fn)
+{
+    lk_function_info info = {0};
+    LK_POOL {
+        lk_function *f = lk_function_of(fn, NULL);
+        lk_call(f, LK_TUPLE(lk_rows(lk_ones(LK_SHAPE(ROWS, STEPS, IN), LK_F32), ROWS)));
+        info = lk_function_inspect(f);
+    }
+    assert_false(lk_failed());
+    return info;
+}
+
+TEST(moves_there_and_back)
+{
+    for (int threads = 1; threads <= 3; threads++) {
+        compare(channels_first, threads);
+        compare(another_order, threads);
+    }
+    assert_int_equal(info_of(channels_first).fused, 1);
+    assert_int_equal(info_of(another_order).fused, 0);
+}
+
+TESTS(cmocka_unit_test(relu_after_a_product_under_another_shape), cmocka_unit_test(relu_after_a_convolution_under_another_shape),
+      cmocka_unit_test(moves_there_and_back))

@@ -19,8 +19,8 @@
  * (forward); STRIDED, every m-th channel (data gradient). */
 enum { SAME, SPREAD, STRIDED };
 
-/* PIXELS: neighbours of a row that some_pixels() computes together. WINDOW: neighbours of a row that a window function computes
- * together. TAPS: taps whose weight gradients are summed together. */
+/* PIXELS: neighbours of a row that some_pixels() computes together. WINDOW: the most neighbours of a row that a window function
+ * computes together; in rows of fewer results it computes PIXELS. TAPS: taps whose weight gradients are summed together. */
 enum { PIXELS = 4, WINDOW = 8, TAPS = 9 };
 
 enum { GROUP = 128 }; /* channels whose weight gradients are summed together if the window is 3x3 */
@@ -101,60 +101,59 @@ typedef struct inside { /* the columns from <= i < to of a row are inside the im
     int64_t from, to;
 } inside;
 
-/* Computes WINDOW neighbours of a row. The columns that they read are numbered from 0. Columns i < from and i >= to are outside the
- * image and are left out. */
+/* Computes P neighbours of a row. The columns that they read are numbered from 0. Columns i < from and i >= to are outside the image
+ * and are left out. */
 ALWAYS void one_window(const float *x, const float *w, float *y, int64_t C, int64_t Q, int64_t taps, int64_t down, int64_t under,
-                       int64_t apart, int64_t from, int64_t to, const int KW, const int STEP)
+                       int64_t apart, int64_t from, int64_t to, const int P, const int KW, const int STEP)
 {
     vf c[WINDOW];
 #pragma GCC unroll 8
-    for (int p = 0; p < WINDOW; p++)
+    for (int p = 0; p < P; p++)
         c[p] = vf_zero();
     for (int64_t kh = 0; kh < taps; kh++, x += down, w += under) {
-        vf b[5];
-#pragma GCC unroll 5
+        vf b[7];
+#pragma GCC unroll 7
         for (int kw = 0; kw < KW; kw++)
             b[kw] = vf_load(w + kw * Q);
-#pragma GCC unroll 20
-        for (int i = 0; i < (WINDOW - 1) * STEP + KW; i++) {
-            if ((i < KW - 1 && i < from) || (i > (WINDOW - 1) * STEP && i >= to)) continue;
+#pragma GCC unroll 24
+        for (int i = 0; i < (P - 1) * STEP + KW; i++) {
+            if ((i < KW - 1 && i < from) || (i > (P - 1) * STEP && i >= to)) continue;
             const vf a = vf_load(x + i * C);
 #pragma GCC unroll 8
-            for (int p = 0; p < WINDOW; p++)
+            for (int p = 0; p < P; p++)
                 if (i >= p * STEP && i < p * STEP + KW) c[p] = vf_fma(a, b[i - p * STEP], c[p]);
         }
     }
 #pragma GCC unroll 8
-    for (int p = 0; p < WINDOW; p++)
+    for (int p = 0; p < P; p++)
         vf_store(y + p * apart, c[p]);
 }
 
-/* Computes one vector of channels of a row, WINDOW neighbours at a time. A row of the window has KW taps, which are adjacent in the
- * source. The taps of each result are still added in the order kh, kw. The last WINDOW results may overlap the previous ones, and
- * are then written twice with the same values. */
+/* Computes one vector of channels of a row, P neighbours at a time. A row of the window has KW taps, which are adjacent in the
+ * source. The taps of each result are still added in the order kh, kw. The last P results may overlap the previous ones, and are
+ * then written twice with the same values. */
 ALWAYS void row_of_windows(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x,
-                           const float *w, float *y, inside in, const int KW, const int STEP)
+                           const float *w, float *y, inside in, const int P, const int KW, const int STEP)
 {
     const int64_t C = v->SC, Q = v->DC, taps = rows->taps, apart = cols->step * Q, W = cols->count;
     const int64_t down = rows->tap_step * v->SW * C, under = v->axis[1].size * Q;
-    for (int64_t i = 0; i < W; i += WINDOW) {
-        i = lki_min(i, W - WINDOW);
-        one_window(x + i * STEP * C, w, y + i * apart, C, Q, taps, down, under, apart, in.from - i * STEP, in.to - i * STEP, KW,
+    for (int64_t i = 0; i < W; i += P) {
+        i = lki_min(i, W - P);
+        one_window(x + i * STEP * C, w, y + i * apart, C, Q, taps, down, under, apart, in.from - i * STEP, in.to - i * STEP, P, KW,
                    STEP);
     }
 }
-#define WINDOW_FN(KW, STEP)                                                                                                        \
-    static void window_##KW##_##STEP(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x,   \
-                                     const float *w, float *y, inside in)                                                          \
+#define WINDOW_FN(P, KW, STEP)                                                                                                     \
+    static void window_##P##_##KW##_##STEP(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols,             \
+                                           const float *x, const float *w, float *y, inside in)                                    \
     {                                                                                                                              \
-        row_of_windows(v, rows, cols, x, w, y, in, KW, STEP);                                                                      \
+        row_of_windows(v, rows, cols, x, w, y, in, P, KW, STEP);                                                                   \
     }
-WINDOW_FN(1, 1)
-WINDOW_FN(2, 1)
-WINDOW_FN(3, 1)
-WINDOW_FN(3, 2)
-WINDOW_FN(5, 1)
-WINDOW_FN(5, 2)
+/* clang-format off */
+#define EACH_WINDOW(X) X(1, 1) X(2, 1) X(3, 1) X(3, 2) X(4, 1) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
+/* clang-format on */
+#define BOTH_FNS(KW, STEP) WINDOW_FN(8, KW, STEP) WINDOW_FN(4, KW, STEP)
+EACH_WINDOW(BOTH_FNS)
 
 typedef void window_fn(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const float *x, const float *w,
                        float *y, inside in);
@@ -162,13 +161,13 @@ typedef void window_fn(const depthwise *v, const lki_window_run *rows, const lki
 /* NULL: there is no window function for these columns. */
 static window_fn *window_for(const lki_window_run *cols)
 {
+#define KNOWN(KW, STEP) {KW, STEP, {window_4_##KW##_##STEP, window_8_##KW##_##STEP}},
     static const struct {
         int64_t    taps, step;
-        window_fn *fn;
-    } known[] = {{1, 1, window_1_1}, {2, 1, window_2_1}, {3, 1, window_3_1},
-                 {3, 2, window_3_2}, {5, 1, window_5_1}, {5, 2, window_5_2}};
-    for (int i = 0; i < LKI_COUNT(known) && cols->count >= WINDOW && (cols->tap_step == 1 || cols->taps == 1); i++)
-        if (known[i].taps == cols->taps && known[i].step == cols->from_step) return known[i].fn;
+        window_fn *fn[2];
+    } known[] = {EACH_WINDOW(KNOWN)};
+    for (int i = 0; i < LKI_COUNT(known) && cols->count >= PIXELS && (cols->tap_step == 1 || cols->taps == 1); i++)
+        if (known[i].taps == cols->taps && known[i].step == cols->from_step) return known[i].fn[cols->count >= WINDOW];
     return NULL;
 }
 
@@ -214,6 +213,10 @@ ALWAYS void run_of_pixels(const depthwise *v, const lki_window_run *rows, const 
         }
 }
 
+/* The first channel of a vector: the last vector may overlap the previous one, whose results are then written twice with the same
+ * values. */
+static int64_t vector_at(const depthwise *v, int64_t n) { return v->M == 1 && v->DC >= WIDTH ? lki_min(n, v->DC - WIDTH) : n; }
+
 /* Computes a run row by row, so that memory is read and written in order. */
 ALWAYS void run_of_rows(const depthwise *v, const lki_window_run *rows, const lki_window_run *cols, const int KIND)
 {
@@ -221,7 +224,7 @@ ALWAYS void run_of_rows(const depthwise *v, const lki_window_run *rows, const lk
     for (int64_t r = 0; r < v->images * rows->count; r += step) {
         step = cols->count < PIXELS && r % rows->count + PIXELS <= rows->count ? PIXELS : 1;
         for (int64_t n = 0; n < v->DC; n += WIDTH)
-            run_of_pixels(v, rows, cols, r, n, KIND);
+            run_of_pixels(v, rows, cols, r, vector_at(v, n), KIND);
     }
 }
 
@@ -231,14 +234,14 @@ static bool next_run(const depthwise *v, int axis, lki_window_run *r)
                        : lki_window_run_forward(&v->axis[axis], r, axis ? v->DW : v->DH);
 }
 
-/* True if rows can be processed as a whole, including borders: the channels are whole vectors, and there is a window function for
- * the width. */
+/* True if rows can be processed as a whole, including borders: the channels fill a vector, and there is a window function for the
+ * width. */
 static bool has_whole_rows(const depthwise *v, lki_window_run *cols)
 {
     const lki_axis *a = &v->axis[1];
     const int64_t   lead = v->backward ? a->size - 1 - a->pad : a->pad, step = v->backward ? 1 : a->stride;
     *cols = (lki_window_run){.step = 1, .count = v->DW, .from = -lead, .from_step = step, .taps = a->size, .tap_step = 1};
-    return v->M == 1 && v->DC % WIDTH == 0 && a->dilation == 1 && (a->stride == 1 || !v->backward) && lead >= 0 && lead < a->size &&
+    return v->M == 1 && v->DC >= WIDTH && a->dilation == 1 && (a->stride == 1 || !v->backward) && lead >= 0 && lead < a->size &&
            (v->DW - 1) * step - lead < v->SW && window_for(cols);
 }
 
@@ -248,9 +251,11 @@ static void run_whole_rows(const depthwise *v, const lki_window_run *cols)
     for (lki_window_run rows = {0}; next_run(v, 0, &rows);)
         for (int64_t r = 0; r < v->images * rows.count; r++) {
             const pixel at = pixel_of(v, &rows, cols, r);
-            for (int64_t n = 0; n < v->DC; n += WIDTH)
+            for (int64_t i = 0; i < v->DC; i += WIDTH) {
+                const int64_t n = vector_at(v, i);
                 fn(v, &rows, cols, at.x + n, v->w + rows.tap * v->axis[1].size * v->DC + n, at.y + n,
                    (inside){-cols->from, v->SW - cols->from});
+            }
         }
 }
 
@@ -522,12 +527,15 @@ static group group_of(const deep_weights *v, int64_t tap, int64_t count, int64_t
     return t;
 }
 
+#include "kernel/cpu/depthwise_rows.inc"
+
 /* Returns the bytes for nine sums of each channel of a group, for the current lane and for each complete subtree that waits. */
 static size_t depthwise_grad_w_scratch(const lki_args *g)
 {
     const lk_shape *w = g->dst[0].shape;
-    const bool      nine = w->dim[0] == 3 && w->dim[1] == 3 && w->dim[3] == 1;
-    return nine ? (size_t)(TAPS * lki_min(GROUP, w->dim[2]) * (LKI_LANE_DEPTH + 1)) * sizeof(float) : 0;
+    if (is_wide(&g->attr->window, w)) return wide_scratch(w);
+    const bool nine = w->dim[0] == 3 && w->dim[1] == 3 && w->dim[3] == 1;
+    return nine ? (size_t)(TAPS * lki_min(GROUP, lki_max(w->dim[2], WIDTH)) * (LKI_LANE_DEPTH + 1)) * sizeof(float) : 0;
 }
 
 static void f32_depthwise_grad_w(const lki_args *g)
@@ -545,18 +553,22 @@ static void f32_depthwise_grad_w(const lki_args *g)
     if (g->lanes) v.lanes = *g->lanes;
     assert(v.lanes.count <= LKI_MAX_LANES);
     if (g->lo >= g->hi) return;
+    if (is_wide(&g->attr->window, w)) {
+        wide_weights(&v, g->scratch);
+        return;
+    }
 
     _Alignas(64) float out[TAPS * WIDTH];
     const int64_t      taps = v.axis[0].size * v.axis[1].size;
     int64_t            begin = 0;
-    if (v.M == 1 && v.axis[0].size == 3 && v.axis[1].size == 3 && v.axis[1].dilation == 1)
-        for (int64_t whole = v.Q / WIDTH * WIDTH; begin < whole;) {
-            const int64_t count = lki_min(GROUP, whole - begin);
+    if (v.M == 1 && v.axis[0].size == 3 && v.axis[1].size == 3 && v.axis[1].dilation == 1 && v.Q >= WIDTH)
+        for (const int64_t whole = v.Q / WIDTH * WIDTH; begin < v.Q;) { /* the last vector may overlap the previous ones */
+            const int64_t from = begin < whole ? begin : v.Q - WIDTH, count = begin < whole ? lki_min(GROUP, whole - begin) : WIDTH;
             const group   t = group_of(&v, 0, TAPS, 0);
-            sum_three_by_three(&v, &t, begin, count, g->scratch);
+            sum_three_by_three(&v, &t, from, count, g->scratch);
             for (int64_t j = 0; j < count / WIDTH * TAPS; j++) /* [vector, tap] to [tap, vector] */
-                memcpy(v.dw + j % TAPS * v.Q + begin + j / TAPS * WIDTH, (const float *)g->scratch + j * WIDTH, sizeof(vf));
-            begin += count;
+                memcpy(v.dw + j % TAPS * v.Q + from + j / TAPS * WIDTH, (const float *)g->scratch + j * WIDTH, sizeof(vf));
+            begin = begin < whole ? begin + count : v.Q;
         }
     for (int64_t n = begin; n < v.Q; n += WIDTH)
         for (int64_t tap = 0; tap < taps; tap += TAPS) {

@@ -73,6 +73,8 @@ void lki_register_conv_avx2(lki_kernels *k);
 void lki_register_conv_avx512(lki_kernels *k);
 void lki_register_depthwise_avx2(lki_kernels *k);
 void lki_register_depthwise_avx512(lki_kernels *k);
+void lki_register_grouped_avx2(lki_kernels *k);
+void lki_register_grouped_avx512(lki_kernels *k);
 void lki_register_pool_avx2(lki_kernels *k);
 void lki_register_pool_avx512(lki_kernels *k);
 void lki_register_live_avx2(lki_kernels *k);

@@ -9,10 +9,10 @@ lki_kernels table;
 bool fill()
 {
     using namespace lki_gpu;
-    static void (*const families[])(lki_kernels *) = {register_elementwise, register_random, register_replica, register_update,
-                                                      register_reduce,      register_rows,   register_norm,    register_move,
-                                                      register_gather,      register_matmul, register_conv,    register_dense_pool,
-                                                      register_depthwise,   register_pool};
+    static void (*const families[])(lki_kernels *) = {register_elementwise, register_random,  register_replica, register_update,
+                                                      register_reduce,      register_rows,    register_norm,    register_move,
+                                                      register_gather,      register_matmul,  register_conv,    register_dense_pool,
+                                                      register_depthwise,   register_grouped, register_pool};
     for (auto family : families)
         family(&table);
     return true;

@@ -51,4 +51,7 @@ void lki_register_conv_ref(lki_kernels *k)
     SET(depthwise);
     SET(depthwise_grad_x);
     SET(depthwise_grad_w);
+    SET(grouped);
+    SET(grouped_grad_x);
+    SET(grouped_grad_w);
 }

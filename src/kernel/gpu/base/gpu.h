@@ -202,6 +202,7 @@ void register_matmul(lki_kernels *k);      /* matmul.cu */
 void register_conv(lki_kernels *k);        /* conv.cu: conv2d, its gradients, and those through a max pool */
 void register_dense_pool(lki_kernels *k);  /* dense_pool_w.cu: a weight gradient through a pool and a dense layer */
 void register_depthwise(lki_kernels *k);   /* depthwise.cu */
+void register_grouped(lki_kernels *k);     /* grouped.cu */
 void register_pool(lki_kernels *k);        /* pool.cu */
 
 /* Of a kernel's argument that is a table: it stays in the memory of arguments, also if it is indexed by a variable. */

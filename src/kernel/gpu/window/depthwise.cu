@@ -5,7 +5,7 @@
  *
  * The weight gradient has a different order here, which gives the card more parallel work: one chain per image, over output row,
  * output column; the images of a lane are added up from +0, ascending; then the tree over lanes. */
-#include "kernel/gpu/window/window.h"
+#include "kernel/gpu/window/image_parts.h"
 
 using namespace lki_gpu;
 
@@ -90,19 +90,6 @@ template <typename T, typename I> struct back_x {
 
 /* ---- weight gradient ---- */
 
-/* Outputs from..to-1: their tap k is inside. */
-__device__ int first_output(const window_axis &a, int k)
-{
-    const int outside = a.pad - k * a.dilation;
-    return outside <= 0 ? 0 : (int)a.by_stride((uint32_t)(outside + a.stride - 1));
-}
-
-__device__ int last_output(const window_axis &a, int k)
-{
-    const int inside = a.in - 1 + a.pad - k * a.dilation;
-    return inside < 0 ? 0 : least(a.out, (int)a.by_stride((uint32_t)inside) + 1);
-}
-
 /* One image of one weight, into `parts` [images, kh, kw, q]. */
 template <typename T, typename I> struct image_chain {
     depthwise_sizes<I> v;
@@ -128,35 +115,7 @@ template <typename T, typename I> struct image_chain {
     }
 };
 
-template <typename T> struct image_sum {
-    const T *parts;
-    T       *dw;
-    int64_t  weights;
-    lanes    lane;
-
-    __device__ void operator()(int64_t i) const
-    {
-        lane_tree<T> tree;
-        T            total = 0;
-        for (int s = 0; s < lane.count; s++) {
-            T sum = 0;
-            for (int64_t n = lane.bound[s]; n < lane.bound[s + 1]; n++)
-                sum = sum + parts[n * weights + i];
-            total = tree.push(s, sum);
-        }
-        dw[i] = total;
-    }
-};
-
 /* ---- slots ---- */
-
-int64_t images_of(const lk_shape *x)
-{
-    int64_t n = 1;
-    for (int d = 0; d < x->rank - 3; d++)
-        n *= x->dim[d];
-    return n;
-}
 
 template <typename T, typename I> struct slots {
     static void depthwise(const lki_args *a)
@@ -178,20 +137,6 @@ template <typename T, typename I> struct slots {
         cover(a, weights, image_sum<T>{(const T *)a->scratch, (T *)a->dst[0].data, weights, lanes_of(a, images)});
     }
 };
-
-/* Parts of all images, for the weight gradient. */
-size_t parts_scratch(const lki_args *a)
-{
-    return (size_t)(images_of(a->src[0].shape) * size_of(&a->dst[0]) * bytes_of(a->dst[0].dtype));
-}
-
-/* `parts`: scratch is indexed too. */
-template <lki_kernel *narrow, lki_kernel *wide, bool parts> void either(const lki_args *a)
-{
-    const bool small = fits32(size_of(&a->dst[0])) && fits32(size_of(&a->src[0])) && fits32(size_of(&a->src[1]));
-    if (small && (!parts || fits32((int64_t)parts_scratch(a)))) narrow(a);
-    else wide(a);
-}
 
 template <typename T> void register_type(lki_kernels *k, lk_dtype t)
 {
