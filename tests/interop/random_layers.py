@@ -123,6 +123,14 @@ def einsum_dense(random, shape):
               bias_axes=("y",), activation=SMOOTH) if letters else None
 
 
+# ---- ids: [steps] ----
+
+
+def embedding(random, ids):
+    return of(random, "Embedding", {"input_dim": ids, "output_dim": int(random.integers(2, 6))}, mask_zero=BOOL,
+              embeddings_regularizer=("l2",), embeddings_constraint=("max_norm",))
+
+
 # ---- sequences: [steps, width] ----
 
 
@@ -145,6 +153,19 @@ def recurrent_spec(random, sequences_too=True):
     if cls == "LSTM":
         spec.update(some(random, unit_forget_bias=BOOL))
     return spec
+
+
+@maker()
+@sequences
+def states(random, shape):
+    """random_models.py makes the use, as it looks for states."""
+    return recurrent_spec(random)
+
+
+@maker()
+@sequences
+def masking(random, shape):
+    return {"class": "Masking", "mask_value": 0.0}
 
 
 @maker(3)

@@ -24,26 +24,30 @@ def random_of(seed):
 # ---- programs ----
 
 SHAPES = [(5,), (3,), (6, 4), (5, 3), (4, 4), (7, 7, 3), (6, 5, 2), (8, 8, 4), (3, 4, 4, 2)]
+IDS, STEPS = 9, (5, 6)  # an input of ids is a shape of one negative number
 OPTIMIZERS = ["sgd", "adam", {"SGD": dict(learning_rate=0.05, momentum=0.9, nesterov=True)}, {"RMSprop": dict(learning_rate=0.005)},
               {"Adam": dict(learning_rate=0.01, amsgrad=True)}, {"AdamW": dict(learning_rate=0.01)}, {"Nadam": {}}, {"Adagrad": {}},
               {"Adam": dict(learning_rate=0.01, clipnorm=0.5)}, {"Adamax": {}}, {"Adadelta": dict(learning_rate=0.5)},
               {"Lamb": dict(learning_rate=0.01)}, {"Ftrl": {}}, {"SGD": dict(learning_rate=0.05, clipvalue=0.1, weight_decay=0.01)}]
 LOSSES = ["mse", "mae", "huber", "log_cosh", "cosine_similarity"]
+METRICS = ["mae", "mse", "cosine_similarity", "root_mean_squared_error", "log_cosh", "binary_accuracy"]
 
 
 def program_of(seed):
     """Made together with the model, as shapes decide what fits: the trial and error is here, and not in build()."""
     import random_layers
     random = random_of(seed)
-    program = {"inputs": [list(random_layers.pick(random, *SHAPES)) for _ in range(int(random.integers(1, 4)))], "uses": [],
-               "optimizer": random_layers.pick(random, *OPTIMIZERS), "loss": random_layers.pick(random, *LOSSES), "seed": seed}
+    kinds = SHAPES + [(-steps,) for steps in STEPS]
+    program = {"inputs": [list(random_layers.pick(random, *kinds)) for _ in range(int(random.integers(1, 4)))], "uses": [],
+               "optimizer": random_layers.pick(random, *OPTIMIZERS), "loss": random_layers.pick(random, *LOSSES),
+               "metric": random_layers.pick(random, *METRICS), "seed": seed}
     names = list(random_layers.MAKERS)
     times = [random_layers.MAKERS[n][1] for n in names]
     shapes = [tuple(s) for s in program["inputs"]]
     wanted, tries, state = int(random.integers(3, 13)), 0, flow(program)
     while len(program["uses"]) < wanted and tries < 200:
         tries += 1
-        use = use_of(random, random_layers, program, shapes, random.choice(names, p=[t / sum(times) for t in times]))
+        use = use_of(random, random_layers, program, shapes, str(random.choice(names, p=[t / sum(times) for t in times])))
         if use and fits(use, state):
             program["uses"].append(use)
             shapes.append(tuple(state[0][-1].shape[1:]))
@@ -58,22 +62,51 @@ def size_of(shape):
 
 
 def use_of(random, random_layers, program, shapes, name):
-    """{"layer": options, "in": values}; or {"again": use, ...}; or {"text": an operation, ...}"""
+    """{"layer": options, "in": values}; or {"again": use, ...}; or {"text": an operation, ...}. Beside these "as", the names of
+    arguments, "call", other arguments of the call, and "result", of several."""
     value = int(random.integers(max(0, len(shapes) - 4), len(shapes)))
     kind = random.random()
+    if shapes[value][0] < 0:
+        return {"layer": random_layers.embedding(random, IDS), "in": [value]}
     if kind < 0.15 and len(shapes) > 1:
         other = int(random.integers(len(shapes)))
         spec = random_layers.merge(random, [shapes[value], shapes[other]]) if other != value else None
-        return spec and {"layer": spec, "in": [value, other]}
+        return spec and merged(random, random_layers, spec, [value, other])
     if kind < 0.25:
         return {"text": random_layers.pick(random, *random_layers.OPERATIONS), "in": [value]}
     if kind < 0.33 and program["uses"]:
         again = int(random.integers(len(program["uses"])))
         use = program["uses"][again]
-        if "layer" in use and use["layer"]["class"] != "op":
-            return {"again": again, "in": [value] * len(use["in"]) if len(use["in"]) > 1 else [value]}
+        if (use.get("layer") or {"class": "op"})["class"] != "op":
+            return dict(use, again=again, layer=None, inside=False, **{"in": [value] * len(use["in"])})
+    if name == "states":
+        return with_states(random, random_layers, shapes, value)
     spec = random_layers.MAKERS[name][0](random, shapes[value])
     return spec and {"layer": spec, "in": [value], "inside": bool(random.random() < 0.07)}
+
+
+def merged(random, random_layers, spec, values):
+    use = {"layer": spec, "in": values}
+    if spec["class"] == "MultiHeadAttention" and random_layers.chance(random, 0.3):
+        use["call"] = {"use_causal_mask": True}
+    return use
+
+
+def with_states(random, random_layers, shapes, value):
+    """A recurrent layer that returns its states, or begins with those that another value is."""
+    spec = random_layers.recurrent_spec(random) if len(shapes[value]) == 2 else None
+    if not spec:
+        return None
+    begins = [i for i, s in enumerate(shapes) if s == (spec["units"],)]
+    use = {"layer": spec, "in": [value]}
+    if begins:
+        states = 2 if spec["class"] == "LSTM" else 1
+        use = {"layer": spec, "in": [value] + [random_layers.pick(random, *begins) for _ in range(states)],
+               "as": [""] + ["initial_state"] * states}
+    if not begins or random_layers.chance(random, 0.5):
+        spec["return_state"] = True
+        use["result"] = int(random.integers(3 if spec["class"] == "LSTM" else 2))
+    return use
 
 
 def made(spec):
@@ -87,6 +120,8 @@ def made(spec):
 def applied(use, values, layers_made):
     import keras
     x = [values[i] for i in use["in"]]
+    if x[0].dtype != "float32" and (use.get("layer") or {}).get("class") != "Embedding":
+        raise ValueError("ids are for embeddings")
     if "text" in use:
         return eval(use["text"].format("x"), {"ops": keras.ops, "x": x[0]})
     if "again" in use:
@@ -100,8 +135,11 @@ def applied(use, values, layers_made):
         i = keras.Input(x[0].shape[1:])
         inner = layer
         layers_made[-1] = layer = keras.Model(i, inner(i))
-    several = getattr(layer, "_is_attention", layer.__class__.__name__ == "MultiHeadAttention")
-    return layer(*x) if several or len(x) == 1 else layer(x)
+    named = {n: [v for v, m in zip(x, use["as"]) if m == n] for n in set(use.get("as", [""])) - {""}}
+    x = x[:len(x) - sum(map(len, named.values()))]
+    separate = layer.__class__.__name__ == "MultiHeadAttention" or len(x) == 1
+    y = layer(*(x if separate else [x]), **named, **use.get("call", {}))
+    return y[use["result"]] if "result" in use else y
 
 
 def add(use, state):
@@ -116,7 +154,7 @@ def add(use, state):
 def flow(program):
     """The symbolic values, inputs, then results, and the layers of the uses."""
     import keras
-    state = [keras.Input(tuple(s)) for s in program["inputs"]], []
+    state = [keras.Input(tuple(s)) if s[0] > 0 else keras.Input((-s[0],), dtype="int32") for s in program["inputs"]], []
     for use in program["uses"]:
         add(use, state)
     return state
@@ -143,19 +181,29 @@ def case_of(program):
     values, _ = flow(program)
     used = {i for use in program["uses"] for i in use["in"]}
     inputs = [i for i in range(len(program["inputs"])) if i in used]
-    ends = [i for i in range(len(program["inputs"]), len(values)) if i not in used]
+    ends = [i for i in range(len(program["inputs"]), len(values)) if i not in used and values[i].dtype == "float32"]
     m = keras.Model([values[i] for i in inputs] if len(inputs) > 1 else values[inputs[0]],
                     [values[i] for i in ends] if len(ends) > 1 else values[ends[0]])
     optimizer = program["optimizer"]
     if isinstance(optimizer, dict):
         (name, options), = optimizer.items()
         optimizer = getattr(keras.optimizers, name)(**options)
-    m.compile(optimizer, program["loss"], metrics=None if len(ends) > 1 else ["mae"])
+    m.compile(optimizer, program["loss"], metrics=None if len(ends) > 1 else [program["metric"]])
     exchange.shake(m, random)
-    x = [random.normal(size=(N,) + tuple(program["inputs"][i])).astype("float32") for i in inputs]
+    x = [rows_of(random, program["inputs"][i]) for i in inputs]
     y = [random.normal(size=(N,) + tuple(values[i].shape[1:])).astype("float32") for i in ends]
     program["names"] = [operations_of(values, k + len(program["inputs"])) for k in range(len(program["uses"]))]
     return exchange.Case(m, x if len(x) > 1 else x[0], y if len(y) > 1 else y[0])
+
+
+def rows_of(random, shape):
+    """Ids are 0 from some place on, in the first row nowhere."""
+    if shape[0] > 0:
+        return random.normal(size=(N,) + tuple(shape)).astype("float32")
+    x = random.integers(1, IDS, size=(N, -shape[0])).astype("int32")
+    for i in range(1, N):
+        x[i, int(random.integers(1, -shape[0] + 1)):] = 0
+    return x
 
 
 def operations_of(values, k):
@@ -210,7 +258,7 @@ def smaller_ones(program):
     for k, use in enumerate(program["uses"]):
         if use.get("inside"):
             yield dict(program, uses=program["uses"][:k] + [dict(use, inside=False)] + program["uses"][k + 1:])
-        for option in list(use.get("layer", {})):
+        for option in list(use.get("layer") or {}):
             spec = {n: v for n, v in use["layer"].items() if n != option}
             if option != "class":
                 yield dict(program, uses=program["uses"][:k] + [dict(use, layer=spec)] + program["uses"][k + 1:])
@@ -241,18 +289,29 @@ def python_of(program):
             if isinstance(v, list) else repr(v)
         return "layers.%s(%s)" % (spec["class"], ", ".join("%s=%s" % (k, inside(v)) for k, v in spec.items() if k != "class"))
 
-    lines = ["v%d = keras.Input(%s)" % (i, tuple(s)) for i, s in enumerate(program["inputs"])]
+    def arguments_text(use, names):
+        kinds = use.get("as", [""] * len(names))
+        plain = [v for v, kind in zip(names, kinds) if not kind]
+        if len(plain) > 1 and (use.get("layer") or {}).get("class") != "MultiHeadAttention":
+            plain = ["[%s]" % ", ".join(plain)]
+        named = ["%s=[%s]" % (n, ", ".join(v for v, kind in zip(names, kinds) if kind == n)) for n in sorted(set(kinds) - {""})]
+        return ", ".join(plain + named + ["%s=%s" % p for p in use.get("call", {}).items()])
+
+    lines = ["v%d = keras.Input(%s)" % (i, tuple(s) if s[0] > 0 else "(%d,), dtype='int32'" % -s[0])
+             for i, s in enumerate(program["inputs"])]
     for k, use in enumerate(program["uses"]):
         names = ["v%d" % i for i in use["in"]]
+        result = "[%d]" % use["result"] if "result" in use else ""
+        given = arguments_text(use, names)
         if "text" in use:
             right = use["text"].format(names[0])
         elif "again" in use:
-            right = "layer%d(%s)" % (use["again"], ", ".join(names))
+            right = "layer%d(%s)%s" % (use["again"], given, result)
         elif use["layer"]["class"] == "op":
             right = (" %s " % use["layer"]["op"]).join(names)
         else:
             lines.append("layer%d = %s%s" % (k, layer(use["layer"]), "  # in a model of its own" if use.get("inside") else ""))
-            right = "layer%d(%s)" % (k, ", ".join(names))
+            right = "layer%d(%s)%s" % (k, given, result)
         lines.append("v%d = %s" % (len(program["inputs"]) + k, right))
     return lines + ["optimizer %s, loss %s" % (json.dumps(program["optimizer"]), program["loss"])]
 
