@@ -248,7 +248,7 @@ WRITE(SHAPE)
 
 READ(NAME)
 {
-    if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
+    if (v->type == LKI_JSON_NULL && !f->required) return *(const char **)to = f->standard_word, LK_OK;
     if (f->listed && v->type == LKI_JSON_ARRAY && v->count > 1)
         return unsupported(r, f, v, "only one is supported: join them by |");
     if (f->listed && v->type == LKI_JSON_ARRAY) v = v->item;
@@ -262,6 +262,7 @@ WRITE(NAME)
 {
     const char *text = *(const char *const *)from;
     if (f->listed) lki_json_open(o, '[');
+    if (text && f->standard_word && !strcmp(text, f->standard_word)) text = NULL;
     if (text || !f->listed) lki_json_text(o, text);
     if (f->listed) lki_json_close(o, ']');
     return LK_OK;
@@ -379,10 +380,21 @@ static bool numbers_of(const lki_json *v, const lk_shape *s, int axis, double **
     return good;
 }
 
+/* The value of a tensor that Keras has stored with its type. */
+static const lki_json *without_class(const lki_json *v)
+{
+    const lki_json *name = v->type == LKI_JSON_OBJECT ? lki_json_get(v, "class_name") : NULL;
+    const bool      wrapped =
+        name && name->type == LKI_JSON_STRING && (!strcmp(name->text, "__tensor__") || !strcmp(name->text, "__numpy__"));
+    const lki_json *value = wrapped ? lki_json_get(lki_json_get(v, "config"), "value") : NULL;
+    return value ? value : v;
+}
+
 READ(ARRAY)
 {
     lk_shape s = {0};
     if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
+    v = without_class(v);
     if (!shape_of(v, &s)) return wrong(r, f, v, "a number or nested lists of numbers");
     double *data LKI_RELEASED = lki_alloc_array(lki_shape_size(&s), sizeof *data), *next = data;
     if (!data) return LK_ENOMEM;
@@ -395,12 +407,13 @@ READ(ARRAY)
     return LK_OK;
 }
 
-static const void *write_axis(lki_json_out *o, const lk_shape *s, int axis, const double *from)
+static const void *write_axis(lki_json_out *o, bool whole, const lk_shape *s, int axis, const double *from)
 {
+    if (axis == s->rank && whole) return lki_json_int(o, (int64_t)*from), from + 1;
     if (axis == s->rank) return lki_json_real(o, *from), from + 1;
     lki_json_open(o, '[');
     for (int64_t i = 0; i < s->dim[axis]; i++)
-        from = write_axis(o, s, axis + 1, from);
+        from = write_axis(o, whole, s, axis + 1, from);
     lki_json_close(o, ']');
     return from;
 }
@@ -409,12 +422,11 @@ WRITE(ARRAY)
 {
     lk_tensor *t = *(lk_tensor *const *)from;
     lk_status  status = LK_OK;
-    (void)f;
     if (!t) return lki_json_null(o), LK_OK;
     LK_STEP {
         lk_tensor *doubles = lk_cast(t, LK_F64);
         if (lki_bad(doubles)) status = LK_ENOMEM;
-        else write_axis(o, &doubles->shape, 0, lk_data(doubles));
+        else write_axis(o, !lki_is_float(f->dtype), &doubles->shape, 0, lk_data(doubles));
     }
     return status;
 }
