@@ -25,9 +25,24 @@ typedef struct lk_metric_args { /* an option that the metric does not have is an
     lk_number   class_id;       /* precision, recall: count this class only; default: all */
     lk_integer  num_thresholds; /* auc: default 200 */
     lk_switch   from_logits;    /* auc, cross-entropies: default LK_OFF */
-    const char *curve;          /* auc: default "ROC"; "PR" */
-    lk_integer  num_classes;    /* confusion_matrix, f1: default: the classes of the first predictions */
-    const char *average;        /* f1: default none: one value per class; "micro", "macro", "weighted" */
+    const char *curve;          /* auc: default "ROC"; "PR", "PRGAIN" */
+    lk_integer  num_classes;    /* confusion_matrix, f1: default: the classes of the first predictions; iou: required */
+    const char *average;        /* f1, fbeta: default none: one value per class; "micro", "macro", "weighted" */
+    lk_tensor  *thresholds;     /* instead of threshold, a list: one value for each. auc: instead of num_thresholds */
+    lk_integer  top_k;          /* precision, recall: only the k largest predictions count as positive; default: all */
+    lk_switch   multi_label;    /* auc: default LK_OFF; the mean over the labels of the last axis */
+    lk_integer  num_labels;     /* auc with multi_label: default: those of the first predictions */
+    lk_tensor  *label_weights;  /* auc: a weight for each label; default: equal ones */
+    const char *summation_method;             /* auc: default "interpolation"; "minoring", "majoring" */
+    double      label_smoothing;              /* categorical and binary cross-entropy: default 0 */
+    lk_number   ignore_class;                 /* iou, sparse cross-entropy: a label that does not count; default none */
+    lk_axis     axis;                         /* cross-entropies, correlations, iou: that of the classes or values, default -1 */
+    lk_tensor  *target_class_ids;             /* iou, one_hot_iou: required; binary_iou: default 0 and 1; others: all classes */
+    lk_switch   sparse_y_true, sparse_y_pred; /* iou: default LK_ON: classes, not a number for each; one_hot: LK_OFF */
+    lk_number   beta;                         /* fbeta: default 1 */
+    const char *class_aggregation; /* r2: default "uniform_average"; "variance_weighted_average"; "none": one per output */
+    int         num_regressors;    /* r2: default 0; above 0: the adjusted score */
+    lk_number   recall, precision, sensitivity, specificity; /* required by the metric that is named after it */
 } lk_metric_args;
 
 /* Name, and the Keras class (Keras has no ConfusionMatrix). All except mean and sum compare labels with predictions. */
@@ -63,6 +78,20 @@ typedef struct lk_metric_args { /* an option that the metric does not have is an
     X(hinge_metric, "Hinge")                                                                                                       \
     X(squared_hinge_metric, "SquaredHinge")                                                                                        \
     X(categorical_hinge_metric, "CategoricalHinge")                                                                                \
+    X(exact_accuracy, "Accuracy") /* how often predictions equal labels */                                                         \
+    X(fbeta_score, "FBetaScore")                                                                                                   \
+    X(r2_score, "R2Score")                                                                                                         \
+    X(pearson_correlation, "PearsonCorrelation")                                                                                   \
+    X(concordance_correlation, "ConcordanceCorrelation")                                                                           \
+    X(iou, "IoU")                                                                                                                  \
+    X(binary_iou, "BinaryIoU")                                                                                                     \
+    X(mean_iou, "MeanIoU")                                                                                                         \
+    X(one_hot_iou, "OneHotIoU")                                                                                                    \
+    X(one_hot_mean_iou, "OneHotMeanIoU")                                                                                           \
+    X(precision_at_recall, "PrecisionAtRecall")                                                                                    \
+    X(recall_at_precision, "RecallAtPrecision")                                                                                    \
+    X(sensitivity_at_specificity, "SensitivityAtSpecificity")                                                                      \
+    X(specificity_at_sensitivity, "SpecificityAtSensitivity")                                                                      \
     X(confusion_matrix, "ConfusionMatrix") /* lk_metric_results(): [classes, classes], rows are labels; lk_metric_result(): the
                                             * accuracy */
 #define LKI_METRIC_DECLARE(name, class) LK_API lk_metric *lk_##name##_kw(lk_metric_args args);
@@ -102,6 +131,20 @@ LK_METRIC_LIST(LKI_METRIC_DECLARE)
 #define lk_hinge_metric(...) lk_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_squared_hinge_metric(...) lk_squared_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_categorical_hinge_metric(...) lk_categorical_hinge_metric_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_exact_accuracy(...) lk_exact_accuracy_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_fbeta_score(...) lk_fbeta_score_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_r2_score(...) lk_r2_score_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_pearson_correlation(...) lk_pearson_correlation_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_concordance_correlation(...) lk_concordance_correlation_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_iou(...) lk_iou_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_binary_iou(...) lk_binary_iou_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_mean_iou(...) lk_mean_iou_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_one_hot_iou(...) lk_one_hot_iou_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_one_hot_mean_iou(...) lk_one_hot_mean_iou_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_precision_at_recall(...) lk_precision_at_recall_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_recall_at_precision(...) lk_recall_at_precision_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_sensitivity_at_specificity(...) lk_sensitivity_at_specificity_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
+#define lk_specificity_at_sensitivity(...) lk_specificity_at_sensitivity_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 #define lk_confusion_matrix(...) lk_confusion_matrix_kw(LKI_KW(lk_metric_args, __VA_ARGS__))
 
 /* A metric by its Keras name, such as "accuracy", "mae", "auc" or "SparseCategoricalAccuracy", with default options; `name` becomes

@@ -13,8 +13,8 @@
  *  1. An option that was not given (core/option.h) means `standard`, and `standard` is what is written to a file.
  *  2. If one of several members can be given, the constructor copies it to the member that has a field (kernel_size becomes
  *     kernel_shape), so the table is complete.
- *  3. Two consecutive fields with the same name are alternatives: the object, if there is one, else the value of the second
- *  field. */
+ *  3. Two consecutive fields with the same name are alternatives: the object (the array), if there is one, else the value of the
+ *     second field. */
 #ifndef LKI_CORE_FIELD_H
 #define LKI_CORE_FIELD_H
 
@@ -68,7 +68,7 @@ typedef struct lki_field {
     const char *const *words;        /* WORD; "null" stands for null in a file */
     int                word_count;
     lki_kind           kind;          /* OBJECT */
-    const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none */
+    const char        *standard_word; /* OBJECT: "GlorotUniform"; NULL: none. NAME: the text that stands for null */
     const char        *literal;       /* FIXED */
     lk_dtype           dtype;         /* ARRAY */
 } lki_field;

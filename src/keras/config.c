@@ -49,11 +49,12 @@ void lki_read_blame(const lki_reading *r, bool failed_before)
     lki_read_fail(r, e.code == LK_EINVAL ? LK_EUNSUPPORTED : e.code, "%s", e.text);
 }
 
-/* The field for a key: if there are two alternatives, the object's if an object is given. */
+/* The field for a key: if there are two alternatives, the object's if an object is given, the list's if a list of several is. */
 static const lki_field *field_for(const lki_class *c, const lki_json *v)
 {
     const lki_field *f = lki_field_find(c, v->key);
     const bool       choice = f && f + 1 < c->field + c->fields && !strcmp(f[0].name, f[1].name);
+    if (choice && f->type == LKI_FIELD_ARRAY) return v->type == LKI_JSON_ARRAY && v->count > 1 ? f : f + 1;
     return choice && v->type != LKI_JSON_OBJECT ? f + 1 : f;
 }
 

@@ -258,7 +258,7 @@ WRITE(SHAPE)
 
 READ(NAME)
 {
-    if (v->type == LKI_JSON_NULL && !f->required) return LK_OK;
+    if (v->type == LKI_JSON_NULL && !f->required) return *(const char **)to = f->standard_word, LK_OK;
     if (f->listed && v->type == LKI_JSON_ARRAY && v->count > 1)
         return unsupported(r, f, v, "only one is supported: join them by |");
     if (f->listed && v->type == LKI_JSON_ARRAY) v = v->item;
@@ -272,6 +272,7 @@ WRITE(NAME)
 {
     const char *text = *(const char *const *)from;
     if (f->listed) lki_json_open(o, '[');
+    if (text && f->standard_word && !strcmp(text, f->standard_word)) text = NULL;
     if (text || !f->listed) lki_json_text(o, text);
     if (f->listed) lki_json_close(o, ']');
     return LK_OK;
@@ -441,12 +442,13 @@ READ(ARRAY)
     return LK_OK;
 }
 
-static const void *write_axis(lki_json_out *o, const lk_shape *s, int axis, const double *from)
+static const void *write_axis(lki_json_out *o, bool whole, const lk_shape *s, int axis, const double *from)
 {
+    if (axis == s->rank && whole) return lki_json_int(o, (int64_t)*from), from + 1;
     if (axis == s->rank) return lki_json_real(o, *from), from + 1;
     lki_json_open(o, '[');
     for (int64_t i = 0; i < s->dim[axis]; i++)
-        from = write_axis(o, s, axis + 1, from);
+        from = write_axis(o, whole, s, axis + 1, from);
     lki_json_close(o, ']');
     return from;
 }
@@ -455,12 +457,11 @@ WRITE(ARRAY)
 {
     lk_tensor *t = *(lk_tensor *const *)from;
     lk_status  status = LK_OK;
-    (void)f;
     if (!t) return lki_json_null(o), LK_OK;
     LK_STEP {
         lk_tensor *doubles = lk_cast(t, LK_F64);
         if (lki_bad(doubles)) status = LK_ENOMEM;
-        else write_axis(o, &doubles->shape, 0, lk_data(doubles));
+        else write_axis(o, !lki_is_float(f->dtype), &doubles->shape, 0, lk_data(doubles));
     }
     return status;
 }

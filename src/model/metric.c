@@ -79,7 +79,7 @@ static lk_status make_sums(lk_metric *m)
 
 /* ---- sums whose size depends on the predictions ---- */
 
-static bool needs_classes(const lk_metric *m) { return (m->kind->takes & LKI_TAKES_NUM_CLASSES) && !m->classes; }
+static bool needs_classes(const lk_metric *m) { return m->kind->per_class && !m->classes; }
 
 static int64_t classes_of(const lk_metric *m, const lk_shape *predictions)
 {
@@ -356,6 +356,9 @@ static lk_status update(const lk_metric_update_args *a)
     lk_metric_update_args by = *a;
     by.sample_weight = weights;
     a->metric->kind->values(a->metric, &by, x);
+    lk_tensor *counts = weights && a->metric->kind->counts ? a->metric->kind->counts(a->metric, &by) : NULL;
+    if (counts && lki_bad(counts)) return lki_poisoned_status("lk_metric_update");
+    if (counts) weights = lk_mul(lki_weights_of(weights, LK_F32, counts->shape.rank), lk_cast(counts, LK_F32));
     return count_values(a->metric, x, weights);
 }
 

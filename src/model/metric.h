@@ -19,7 +19,7 @@
 #include "nn/loss.h"
 #include <lockstep/metric.h>
 
-enum { LKI_MOST_SUMS = 4 };
+enum { LKI_MOST_SUMS = 5 };
 
 #define LKI_METRIC_ID(name, class) LKI_METRIC_##name,
 typedef enum lki_metric_id { LK_METRIC_LIST(LKI_METRIC_ID) LKI_METRIC_COUNT } lki_metric_id;
@@ -37,13 +37,29 @@ enum {
     LKI_TAKES_FROM_LOGITS = 16,
     LKI_TAKES_CURVE = 32,
     LKI_TAKES_NUM_CLASSES = 64,
-    LKI_TAKES_AVERAGE = 128
+    LKI_TAKES_AVERAGE = 128,
+    LKI_TAKES_TOP_K = 256,
+    LKI_TAKES_THRESHOLDS = 512,
+    LKI_TAKES_LABELS = 1024, /* multi_label, num_labels, label_weights and summation_method of auc */
+    LKI_TAKES_SMOOTHING = 2048,
+    LKI_TAKES_IGNORE_CLASS = 4096,
+    LKI_TAKES_AXIS = 8192,
+    LKI_TAKES_TARGETS = 16384,
+    LKI_TAKES_SPARSE_LABELS = 32768,
+    LKI_TAKES_SPARSE_PREDICTIONS = 65536,
+    LKI_TAKES_BETA = 131072,
+    LKI_TAKES_AGGREGATION = 262144, /* and num_regressors */
+    LKI_TAKES_RECALL = 524288,
+    LKI_TAKES_PRECISION = 1048576,
+    LKI_TAKES_SENSITIVITY = 2097152,
+    LKI_TAKES_SPECIFICITY = 4194304
 };
 
-typedef lk_shape lki_metric_shape_fn(const lk_metric *m);
-typedef void     lki_metric_values_fn(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x);
-typedef void     lki_metric_results_fn(const lk_metric *m, double *const *sum, double *out);
-typedef double   lki_metric_result_fn(const lk_metric *m, double *const *sum);
+typedef lk_shape   lki_metric_shape_fn(const lk_metric *m);
+typedef void       lki_metric_values_fn(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x);
+typedef void       lki_metric_results_fn(const lk_metric *m, double *const *sum, double *out);
+typedef lk_tensor *lki_metric_counts_fn(const lk_metric *m, const lk_metric_update_args *a);
+typedef double     lki_metric_result_fn(const lk_metric *m, double *const *sum);
 
 typedef struct lki_metric_kind {
     const char *name; /* the name of metrics made without one */
@@ -53,7 +69,8 @@ typedef struct lki_metric_kind {
     lki_loss_id loss;                   /* of kinds that are the mean of a loss */
     lki_verdict verdict[LKI_MOST_SUMS]; /* of kinds that count verdicts: which, per sum */
 
-    bool pairs; /* of kinds with numbers per class: a single prediction decides between two classes */
+    bool per_class; /* its sums have numbers per class */
+    bool pairs;     /* of kinds with numbers per class: a single prediction decides between two classes */
 
     lki_metric_shape_fn *entry; /* the shape of one entry of each sum; NULL: a number */
 
@@ -61,6 +78,8 @@ typedef struct lki_metric_kind {
      * element of the first sum's. A poisoned one and an error if the operands do not fit. */
     lki_metric_values_fn *values;
     bool                  weighs; /* it uses the weights itself */
+    lki_metric_counts_fn
+        *counts; /* true for the values whose weights count; NULL: all. Without weights it is not asked, as in Keras */
 
     lki_metric_results_fn *results; /* computes the results from the sums */
     lki_metric_shape_fn   *shape;   /* of the results; NULL: one number */
@@ -125,10 +144,21 @@ lk_tensor *lki_metric_ones(lk_tensor *t);
 lki_metric_results_fn lki_mean_results;  /* the first sum over the second; 0 where that is 0 */
 lki_metric_results_fn lki_total_results; /* the first sum */
 
+/* The numbers of a list of the arguments; *count is 0 if it was not given. */
+const double *lki_metric_list(const lk_tensor *list, int64_t *count);
+
+/* How many thresholds there are: those of `thresholds`, or num_thresholds, or 1. auc adds one below 0 and one above 1 to a list. */
+int64_t lki_metric_thresholds(const lk_metric *m);
+
+/* Rows of other kinds (metric_scores.c): intersection over union, r2, correlations. */
+lki_metric_values_fn  lki_iou_values, lki_r2_values, lki_pearson_values, lki_concordance_values;
+lki_metric_shape_fn   lki_class_entry, lki_r2_shape;
+lki_metric_results_fn lki_iou_results, lki_r2_results;
+
 /* Kinds that count verdicts, f1_score, confusion_matrix (metric_counts.c). */
 lki_metric_values_fn  lki_verdict_values, lki_f1_values, lki_matrix_values;
-lki_metric_shape_fn   lki_one_entry, lki_threshold_entries, lki_f1_entry, lki_f1_shape, lki_matrix_entry, lki_matrix_shape;
-lki_metric_results_fn lki_share_results, lki_auc_results, lki_f1_results;
+lki_metric_shape_fn   lki_threshold_entries, lki_threshold_shape, lki_f1_entry, lki_f1_shape, lki_matrix_entry, lki_matrix_shape;
+lki_metric_results_fn lki_share_results, lki_auc_results, lki_f1_results, lki_constrained_results;
 lki_metric_result_fn  lki_matrix_result;
 
 #endif

@@ -5,9 +5,11 @@
 #include "model/metric.h"
 #include "op/gradient.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define EPSILON 1e-7 /* as in Keras */
+#define EPSILON 1e-7    /* as in Keras */
+#define NOTHING (-1e10) /* a prediction that is never positive */
 
 static double threshold_of(const lk_metric *m) { return lki_number_or(m->set.threshold, 0.5); }
 
@@ -15,8 +17,32 @@ static double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 
 /* ---- verdicts: positive above a threshold ---- */
 
-lk_shape lki_one_entry(const lk_metric *m) { return (void)m, (lk_shape){1, {1}}; }
-lk_shape lki_threshold_entries(const lk_metric *m) { return (lk_shape){1, {m->set.num_thresholds}}; }
+const double *lki_metric_list(const lk_tensor *list, int64_t *count)
+{
+    *count = list ? lki_shape_size(&list->shape) : 0;
+    return list ? lk_data(list) : NULL;
+}
+
+int64_t lki_metric_thresholds(const lk_metric *m)
+{
+    int64_t count;
+    lki_metric_list(m->set.thresholds, &count);
+    if (count) return m->kind->takes & LKI_TAKES_CURVE ? count + 2 : count;
+    return m->set.num_thresholds ? lki_integer(m->set.num_thresholds) : 1;
+}
+
+static bool per_label(const lk_metric *m) { return m->set.multi_label == LK_ON; }
+
+lk_shape lki_threshold_entries(const lk_metric *m)
+{
+    return per_label(m) ? (lk_shape){2, {lki_metric_thresholds(m), m->classes}} : (lk_shape){1, {lki_metric_thresholds(m)}};
+}
+
+/* One result, or one per threshold. */
+lk_shape lki_threshold_shape(const lk_metric *m)
+{
+    return lki_metric_thresholds(m) == 1 ? (lk_shape){0} : (lk_shape){1, {lki_metric_thresholds(m)}};
+}
 
 /* The column of class_id, kept as an axis. */
 static lk_tensor *column(const lk_metric *m, lk_tensor *t)
@@ -36,75 +62,219 @@ static lk_tensor *column(const lk_metric *m, lk_tensor *t)
     return lki_slice(t, &begin, &size);
 }
 
-/* True where a prediction [..., 1] is above the threshold; with several thresholds, evenly spaced over 0 to 1, [..., thresholds]:
- * the first is below 0 and the last above 1. In Keras' arithmetic, so that predictions equal to a threshold are on the same
+/* ---- thresholds ---- */
+
+enum { MOST_GIVEN = 1000 };
+
+static int in_order(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The list of thresholds; 0: there is none. That of auc is sorted, and has ends that are below and above all predictions. */
+static int64_t list_of(const lk_metric *m, double *out)
+{
+    int64_t       count;
+    const double *given = lki_metric_list(m->set.thresholds, &count);
+    const bool    ends = (m->kind->takes & LKI_TAKES_CURVE) != 0;
+    if (!count) return 0;
+    memcpy(out + ends, given, (size_t)count * sizeof *out);
+    if (!ends) return count;
+    qsort(out + 1, (size_t)count, sizeof *out, in_order);
+    out[0] = -EPSILON;
+    out[count + 1] = 1 + EPSILON;
+    return count + 2;
+}
+
+/* Whether they divide 0 to 1 evenly; then they are compared in Keras' arithmetic, so that predictions equal to one are on the same
  * side. */
+static bool are_even(int64_t count, const double *at)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (fabs(at[i] - (double)i / (double)(count - 1)) > 2 * EPSILON) return false;
+    return count > 2;
+}
+
+/* One number per threshold, for comparisons with predictions [..., 1], or [rows, 1, labels]. */
+static lk_tensor *along(const lk_metric *m, lk_tensor *list) { return per_label(m) ? lk_expand_dims(list, 1) : list; }
+
+/* Above the i-th of `count` thresholds from 0 to 1. `ends`: the first is below 0. */
+static lk_tensor *above_even(const lk_metric *m, lk_tensor *p, int64_t count, bool ends)
+{
+    lk_tensor *one = lki_like(p, 1), *place = lk_mul(lk_clip(p, 0, 1), lki_like(p, (double)count - 1));
+    lk_tensor *passed = lk_sub(lk_ceil(place), one); /* the last threshold it is above */
+    if (ends) passed = lk_relu(passed);
+    return lki_bad(passed) ? passed : lk_greater_equal(passed, along(m, lk_range(count, passed->dtype)));
+}
+
+/* True where a prediction is above a threshold; with several thresholds, a new axis has one for each. */
 static lk_tensor *positives(const lk_metric *m, lk_tensor *p)
 {
-    if (!lki_integer_given(m->set.num_thresholds)) return lk_greater(p, lki_like(p, threshold_of(m)));
+    double        at[MOST_GIVEN + 2];
+    const int64_t given = list_of(m, at), count = lki_integer(m->set.num_thresholds);
+    const bool    ends = (m->kind->takes & LKI_TAKES_CURVE) != 0;
     if (m->set.from_logits == LK_ON) p = lk_sigmoid(p);
-    const int64_t count = lki_integer(m->set.num_thresholds);
-    lk_tensor    *one = lki_like(p, 1), *place = lk_mul(lk_clip(p, 0, 1), lki_like(p, (double)count - 1));
-    lk_tensor    *passed = lk_relu(lk_sub(lk_ceil(place), one)); /* the last threshold it is above */
-    return lki_bad(passed) ? passed : lk_greater_equal(passed, lk_range(count, passed->dtype));
+    if (!given && count > 1) return above_even(m, p, count, ends);
+    if (!given && lki_integer_given(m->set.top_k) && !lki_number_given(m->set.threshold))
+        return lk_greater(p, lki_like(p, NOTHING));
+    if (!given) return lk_greater(p, lki_like(p, threshold_of(m)));
+    if (are_even(given, at)) return above_even(m, p, given, ends);
+    lk_tensor *list = lk_tensor_from(LK_SHAPE(given), LK_F64, at);
+    return lki_bad(p) ? p : lk_greater(p, along(m, lk_cast(list, p->dtype)));
+}
+
+/* Predictions that are not among the k largest of the last axis become negative. */
+static lk_tensor *largest(const lk_metric *m, lk_tensor *p)
+{
+    const int64_t k = lki_integer(m->set.top_k), last = p->shape.rank ? p->shape.dim[p->shape.rank - 1] : 0;
+    if (!lki_integer_given(m->set.top_k)) return p;
+    if (k > last) return lki_metric_refuse(m, LK_ESHAPE, "top_k is %lld of %lld predictions", (long long)k, (long long)last);
+    lk_tensor *on = lk_one_hot(lk_top_k(p, k).item[1], last, .dtype = p->dtype);
+    return lk_where(lk_greater(lk_reduce_sum(on, .axis = LK_AXES(-2)), lki_like(p, 0)), p, lki_like(p, NOTHING));
+}
+
+/* Each label has its weight; without multi_label, where it is that of the result. */
+static lk_tensor *label_weighted(const lk_metric *m, lk_tensor *x)
+{
+    if (!m->set.label_weights || per_label(m) || lki_bad(x)) return x;
+    lk_tensor *w = lk_expand_dims(lk_cast(m->set.label_weights, LK_F32), -1);
+    return lk_mul(lk_cast(x, LK_F32), w);
+}
+
+static bool labels_fit(const lk_metric *m, const lk_tensor *p)
+{
+    char text[LKI_SHAPE_TEXT];
+    if (!per_label(m) || (p->shape.rank == 2 && p->shape.dim[1] == m->classes)) return true;
+    lki_metric_refuse(m, LK_ESHAPE, "predictions are %s; with multi_label they must be rows of %lld labels",
+                      lki_shape_text(&p->shape, text), (long long)m->classes);
+    return false;
 }
 
 void lki_verdict_values(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x)
 {
     lk_tensor *labels = a->a, *predictions = a->b;
+    const int  extra = per_label(m) ? 1 : -1; /* where the axis of thresholds is */
     x[0] = &lki_poison;
-    if (!lki_metric_together(m, &labels, &predictions)) return;
-    lk_tensor *p = lki_metric_numbers(column(m, predictions)), *y = column(m, labels);
+    if (!lki_metric_together(m, &labels, &predictions) || !labels_fit(m, predictions)) return;
+    lk_tensor *p = lki_metric_numbers(predictions);
+    p = lki_bad(p) ? p : largest(m, p);
+    p = lki_bad(p) ? p : column(m, p);
+    lk_tensor *y = column(m, labels);
     if (lki_bad(p) || lki_bad(y)) return;
-    lk_tensor *is = lk_expand_dims(lk_not_equal(y, lki_like(y, 0)), -1), *said = positives(m, lk_expand_dims(p, -1));
+    lk_tensor *is = lk_expand_dims(lk_not_equal(y, lki_like(y, 0)), extra), *said = positives(m, lk_expand_dims(p, extra));
     for (int q = 0; q < LKI_MOST_SUMS && m->kind->sum[q]; q++) {
         const lki_verdict v = m->kind->verdict[q];
         const bool        of_true = v == LKI_TRUE_POSITIVE || v == LKI_FALSE_NEGATIVE;
         const bool        of_positive = v == LKI_TRUE_POSITIVE || v == LKI_FALSE_POSITIVE;
         x[q] = lk_logical_and(of_true ? is : lk_logical_not(is), of_positive ? said : lk_logical_not(said));
+        x[q] = label_weighted(m, x[q]);
     }
 }
 
 /* Precision: of what was predicted positive; recall: of what is positive. */
 void lki_share_results(const lk_metric *m, double *const *sum, double *out)
 {
-    (void)m;
-    out[0] = ratio(sum[0][0], sum[0][0] + sum[1][0]);
+    for (int64_t i = 0; i < lki_metric_thresholds(m); i++)
+        out[i] = ratio(sum[0][i], sum[0][i] + sum[1][i]);
 }
 
-/* ---- areas under curves, by trapezoids ---- */
+/* ---- areas under curves ---- */
 
 enum { TP, FP, TN, FN };
 
-static double area_under_roc(double *const *sum, int64_t count)
+typedef struct counts { /* of one label, at one threshold */
+    double tp, fp, tn, fn;
+} counts;
+
+static counts at_threshold(const lk_metric *m, double *const *sum, int64_t i, int64_t label)
 {
-    double area = 0, x = 0, y = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double next_x = ratio(sum[FP][i], sum[FP][i] + sum[TN][i]), next_y = ratio(sum[TP][i], sum[TP][i] + sum[FN][i]);
-        if (i) area += (x - next_x) * (y + next_y) / 2;
-        x = next_x;
-        y = next_y;
+    const int64_t k = per_label(m) ? i * m->classes + label : i;
+    return (counts){sum[TP][k], sum[FP][k], sum[TN][k], sum[FN][k]};
+}
+
+typedef struct point {
+    double x, y;
+} point;
+
+/* Gains are as in Flach & Kull, 2015; where they are not defined, 0 and 1. */
+static point point_of(const lk_metric *m, const counts *c)
+{
+    const double recall = ratio(c->tp, c->tp + c->fn), scale = ratio(c->tp + c->fn, c->tn + c->fp);
+    if (!strcmp(m->set.curve, "ROC")) return (point){ratio(c->fp, c->fp + c->tn), recall};
+    if (!strcmp(m->set.curve, "PR")) return (point){recall, ratio(c->tp, c->tp + c->fp)};
+    if (c->tp == 0) return (point){0, 1};
+    return (point){fmax(1 - scale * ratio(c->fn, c->tp), 0), 1 - scale * ratio(c->fp, c->tp)};
+}
+
+static double height(const lk_metric *m, double a, double b)
+{
+    const char *how = m->set.summation_method;
+    return how && !strcmp(how, "minoring") ? fmin(a, b) : how && !strcmp(how, "majoring") ? fmax(a, b) : (a + b) / 2;
+}
+
+static double area(const lk_metric *m, double *const *sum, int64_t label)
+{
+    double area = 0;
+    point  before = {0};
+    for (int64_t i = 0; i < lki_metric_thresholds(m); i++) {
+        const counts c = at_threshold(m, sum, i, label);
+        const point  now = point_of(m, &c);
+        if (i) area += (before.x - now.x) * height(m, before.y, now.y);
+        before = now;
     }
     return area;
 }
 
 /* Between two thresholds true positives are assumed to grow in proportion to all positives (Davis & Goadrich, 2006): precision is
  * not linear in recall. */
-static double area_under_pr(double *const *sum, int64_t count)
+static double area_under_pr(const lk_metric *m, double *const *sum, int64_t label)
 {
     double area = 0;
-    for (int64_t i = 0; i + 1 < count; i++) {
-        double p = sum[TP][i] + sum[FP][i], next_p = sum[TP][i + 1] + sum[FP][i + 1], tp = sum[TP][i + 1];
-        double grown = sum[TP][i] - tp, slope = ratio(grown, fmax(p - next_p, 0)), intercept = tp - slope * next_p;
-        double scale = p > 0 && next_p > 0 ? p / next_p : 1;
-        area += ratio(slope * (grown + intercept * log(scale)), fmax(tp + sum[FN][i + 1], 0));
+    for (int64_t i = 0; i + 1 < lki_metric_thresholds(m); i++) {
+        const counts c = at_threshold(m, sum, i, label), next = at_threshold(m, sum, i + 1, label);
+        double       p = c.tp + c.fp, next_p = next.tp + next.fp, tp = next.tp;
+        double       grown = c.tp - tp, slope = ratio(grown, fmax(p - next_p, 0)), intercept = tp - slope * next_p;
+        double       scale = p > 0 && next_p > 0 ? p / next_p : 1;
+        area += ratio(slope * (grown + intercept * log(scale)), fmax(tp + next.fn, 0));
     }
     return area;
 }
 
+/* With multi_label the mean over the labels, weighted. */
 void lki_auc_results(const lk_metric *m, double *const *sum, double *out)
 {
-    out[0] = strcmp(m->set.curve, "PR") ? area_under_roc(sum, m->set.num_thresholds) : area_under_pr(sum, m->set.num_thresholds);
+    int64_t       count;
+    const double *weights = lki_metric_list(m->set.label_weights, &count);
+    const char   *how = m->set.summation_method;
+    const bool    special = !strcmp(m->set.curve, "PR") && (!how || !strcmp(how, "interpolation"));
+    double        total = 0, all = 0;
+    for (int64_t label = 0; label < (per_label(m) ? m->classes : 1); label++) {
+        const double weight = per_label(m) && count ? weights[label] : 1;
+        total += weight * (special ? area_under_pr(m, sum, label) : area(m, sum, label));
+        all += weight;
+    }
+    out[0] = ratio(total, all);
+}
+
+/* ---- the best of one share where another is large enough ---- */
+
+void lki_constrained_results(const lk_metric *m, double *const *sum, double *out)
+{
+    const unsigned takes = m->kind->takes;
+    const double   least = takes & LKI_TAKES_RECALL        ? lki_number(m->set.recall)
+                           : takes & LKI_TAKES_PRECISION   ? lki_number(m->set.precision)
+                           : takes & LKI_TAKES_SENSITIVITY ? lki_number(m->set.sensitivity)
+                                                           : lki_number(m->set.specificity);
+    out[0] = 0;
+    for (int64_t i = 0; i < lki_metric_thresholds(m); i++) {
+        const counts c = at_threshold(m, sum, i, 0);
+        const double precision = ratio(c.tp, c.tp + c.fp), recall = ratio(c.tp, c.tp + c.fn),
+                     specificity = ratio(c.tn, c.tn + c.fp);
+        const double limited = takes & LKI_TAKES_PRECISION ? precision : takes & LKI_TAKES_SPECIFICITY ? specificity : recall;
+        const double wanted = takes & LKI_TAKES_RECALL ? precision : takes & LKI_TAKES_SENSITIVITY ? specificity : recall;
+        if (limited >= least) out[0] = fmax(out[0], wanted);
+    }
 }
 
 /* ---- F1: per class, or all classes together ---- */
@@ -145,10 +315,11 @@ void lki_f1_values(const lk_metric *m, const lk_metric_update_args *a, lk_tensor
     x[F1_WEIGHT] = y;
 }
 
-static double f1_of(double tp, double fp, double fn)
+static double f1_of(const lk_metric *m, double tp, double fp, double fn)
 {
-    double precision = tp / (tp + fp + EPSILON), recall = tp / (tp + fn + EPSILON);
-    return 2 * (precision * recall / (precision + recall + EPSILON));
+    const double beta = lki_number_or(m->set.beta, 1), square = beta * beta;
+    double       precision = tp / (tp + fp + EPSILON), recall = tp / (tp + fn + EPSILON);
+    return (1 + square) * (precision * recall / (square * precision + recall + EPSILON));
 }
 
 void lki_f1_results(const lk_metric *m, double *const *sum, double *out)
@@ -159,7 +330,7 @@ void lki_f1_results(const lk_metric *m, double *const *sum, double *out)
     for (int64_t i = 0; i < classes; i++)
         all += sum[F1_WEIGHT][i];
     for (int64_t i = 0; i < classes; i++) {
-        double f1 = f1_of(sum[F1_TP][i], sum[F1_FP][i], sum[F1_FN][i]);
+        double f1 = f1_of(m, sum[F1_TP][i], sum[F1_FP][i], sum[F1_FN][i]);
         mean += weighted ? f1 * (sum[F1_WEIGHT][i] / (all + EPSILON)) : f1 / (double)classes;
         if (!m->set.average) out[i] = f1;
     }

@@ -18,6 +18,13 @@ static lk_tensor *binary_hits(const lk_metric *m, lk_tensor *labels, lk_tensor *
     return lk_equal(labels, labels->dtype == LK_BOOL ? positive : lk_cast(positive, labels->dtype));
 }
 
+/* Equal numbers. */
+static lk_tensor *equal_hits(const lk_metric *m, lk_tensor *labels, lk_tensor *predictions)
+{
+    if (!lki_metric_together(m, &labels, &predictions)) return &lki_poison;
+    return lk_equal(lki_metric_numbers(labels), lk_cast(lki_metric_numbers(predictions), lki_metric_numbers(labels)->dtype));
+}
+
 static bool has_classes(const lk_metric *m, const lk_tensor *predictions)
 {
     if (predictions->shape.rank) return true;
@@ -104,6 +111,7 @@ static lk_tensor *categorical_top_k(const lk_metric *m, lk_tensor *labels, lk_te
     static void name##_values(const lk_metric *m, const lk_metric_update_args *a, lk_tensor **x) { x[0] = name(m, a->a, a->b); }
 VALUES(hits)
 VALUES(binary_hits)
+VALUES(equal_hits)
 VALUES(sparse_hits)
 VALUES(categorical_hits)
 VALUES(sparse_top_k)
@@ -130,7 +138,20 @@ static void loss_values(const lk_metric *m, const lk_metric_update_args *a, lk_t
     const bool sparse = m->kind->loss == LKI_LOSS_sparse_categorical_crossentropy;
     x[0] = &lki_poison;
     if (lki_bad(p) || !(sparse ? labels_fit(m, &y, p) : lki_metric_together(m, &y, &p))) return;
-    x[0] = lki_losses[m->kind->loss].values((lk_loss_args){.labels = y, .predictions = p, .from_logits = m->set.from_logits});
+    x[0] = lki_losses[m->kind->loss].values((lk_loss_args){.labels = y,
+                                                           .predictions = p,
+                                                           .from_logits = m->set.from_logits,
+                                                           .label_smoothing = m->set.label_smoothing,
+                                                           .ignore_class = m->set.ignore_class,
+                                                           .axis = m->set.axis});
+}
+
+/* Labels that are not ignored. */
+static lk_tensor *not_ignored(const lk_metric *m, const lk_metric_update_args *a)
+{
+    lk_tensor *y = lki_metric_class_labels(a->a, a->b);
+    if (lki_bad(y) || !lki_number_given(m->set.ignore_class)) return lki_bad(y) ? y : NULL;
+    return lk_not_equal(y, lki_like(y, lki_number(m->set.ignore_class)));
 }
 
 /* The loss is the negated similarity. */
@@ -148,12 +169,25 @@ static void similarity_values(const lk_metric *m, const lk_metric_update_args *a
 #define HITS(fn) OF_LABELS, A_MEAN, .values = fn##_values
 #define LOSS(id) OF_LABELS, A_MEAN, .values = loss_values, .loss = LKI_LOSS_##id
 #define ACCUMULATOR(which)                                                                                                         \
-    OF_LABELS, .takes = LKI_TAKES_THRESHOLD, .sum = {"accumulator"}, .verdict = {LKI_##which}, .entry = lki_one_entry,             \
-               .values = lki_verdict_values, .results = lki_total_results
+    OF_LABELS, .takes = LKI_TAKES_THRESHOLD | LKI_TAKES_THRESHOLDS, .sum = {"accumulator"}, .verdict = {LKI_##which},              \
+               .entry = lki_threshold_entries, .values = lki_verdict_values, .results = lki_total_results,                         \
+               .shape = lki_threshold_shape
 #define SHARE(sum_, which)                                                                                                         \
-    OF_LABELS, .takes = LKI_TAKES_THRESHOLD | LKI_TAKES_CLASS_ID, .sum = {"true_positives", sum_},                                 \
-               .verdict = {LKI_TRUE_POSITIVE, LKI_##which}, .entry = lki_one_entry, .values = lki_verdict_values,                  \
-               .results = lki_share_results
+    OF_LABELS, .takes = LKI_TAKES_THRESHOLD | LKI_TAKES_THRESHOLDS | LKI_TAKES_CLASS_ID | LKI_TAKES_TOP_K,                         \
+               .sum = {"true_positives", sum_}, .verdict = {LKI_TRUE_POSITIVE, LKI_##which}, .entry = lki_threshold_entries,       \
+               .values = lki_verdict_values, .results = lki_share_results, .shape = lki_threshold_shape
+#define FOUR_VERDICTS                                                                                                              \
+    .sum = {"true_positives", "false_positives", "true_negatives", "false_negatives"},                                             \
+    .verdict = {LKI_TRUE_POSITIVE, LKI_FALSE_POSITIVE, LKI_TRUE_NEGATIVE, LKI_FALSE_NEGATIVE}, .entry = lki_threshold_entries,     \
+    .values = lki_verdict_values
+#define CONSTRAINED(value)                                                                                                         \
+    LKI_TAKES_NUM_THRESHOLDS | LKI_TAKES_CLASS_ID | LKI_TAKES_##value, OF_LABELS, FOUR_VERDICTS, .results = lki_constrained_results
+#define F_SCORE                                                                                                                    \
+    OF_LABELS, .per_class = true, .sum = {"true_positives", "false_positives", "false_negatives", "intermediate_weights"},         \
+               .entry = lki_f1_entry, .values = lki_f1_values, .results = lki_f1_results, .shape = lki_f1_shape
+#define IOU                                                                                                                        \
+    OF_LABELS, .per_class = true, .sum = {"total_confusion_matrix"}, .entry = lki_matrix_entry, .values = lki_iou_values,          \
+               .results = lki_iou_results
 
 const lki_metric_kind lki_metric_kinds[LKI_METRIC_COUNT] = {
     [LKI_METRIC_mean] = {"mean", OF_VALUES, A_MEAN, .values = given},
@@ -172,16 +206,43 @@ const lki_metric_kind lki_metric_kinds[LKI_METRIC_COUNT] = {
     [LKI_METRIC_true_negatives] = {"true_negatives", ACCUMULATOR(TRUE_NEGATIVE)},
     [LKI_METRIC_false_positives] = {"false_positives", ACCUMULATOR(FALSE_POSITIVE)},
     [LKI_METRIC_false_negatives] = {"false_negatives", ACCUMULATOR(FALSE_NEGATIVE)},
-    [LKI_METRIC_auc] = {"auc", LKI_TAKES_NUM_THRESHOLDS | LKI_TAKES_CURVE | LKI_TAKES_FROM_LOGITS, OF_LABELS,
-                        .sum = {"true_positives", "false_positives", "true_negatives", "false_negatives"},
-                        .verdict = {LKI_TRUE_POSITIVE, LKI_FALSE_POSITIVE, LKI_TRUE_NEGATIVE, LKI_FALSE_NEGATIVE},
-                        .entry = lki_threshold_entries, .values = lki_verdict_values, .results = lki_auc_results},
-    [LKI_METRIC_f1_score] = {"f1_score", LKI_TAKES_THRESHOLD | LKI_TAKES_AVERAGE | LKI_TAKES_NUM_CLASSES, OF_LABELS,
-                             .sum = {"true_positives", "false_positives", "false_negatives", "intermediate_weights"},
-                             .entry = lki_f1_entry, .values = lki_f1_values, .results = lki_f1_results, .shape = lki_f1_shape},
+    [LKI_METRIC_auc] = {"auc",
+                        LKI_TAKES_NUM_THRESHOLDS | LKI_TAKES_THRESHOLDS | LKI_TAKES_CURVE | LKI_TAKES_FROM_LOGITS |
+                            LKI_TAKES_LABELS,
+                        OF_LABELS, FOUR_VERDICTS, .per_class = true, .results = lki_auc_results},
+    [LKI_METRIC_precision_at_recall] = {"precision_at_recall", CONSTRAINED(RECALL)},
+    [LKI_METRIC_recall_at_precision] = {"recall_at_precision", CONSTRAINED(PRECISION)},
+    [LKI_METRIC_sensitivity_at_specificity] = {"sensitivity_at_specificity", CONSTRAINED(SPECIFICITY)},
+    [LKI_METRIC_specificity_at_sensitivity] = {"specificity_at_sensitivity", CONSTRAINED(SENSITIVITY)},
+    [LKI_METRIC_f1_score] = {"f1_score", LKI_TAKES_THRESHOLD | LKI_TAKES_AVERAGE | LKI_TAKES_NUM_CLASSES, F_SCORE},
+    [LKI_METRIC_fbeta_score] = {"fbeta_score", LKI_TAKES_THRESHOLD | LKI_TAKES_AVERAGE | LKI_TAKES_BETA, F_SCORE},
+    [LKI_METRIC_iou] = {"io_u",
+                        LKI_TAKES_NUM_CLASSES | LKI_TAKES_TARGETS | LKI_TAKES_IGNORE_CLASS | LKI_TAKES_SPARSE_LABELS |
+                            LKI_TAKES_SPARSE_PREDICTIONS | LKI_TAKES_AXIS,
+                        IOU},
+    [LKI_METRIC_mean_iou] = {"mean_io_u",
+                             LKI_TAKES_NUM_CLASSES | LKI_TAKES_IGNORE_CLASS | LKI_TAKES_SPARSE_LABELS |
+                                 LKI_TAKES_SPARSE_PREDICTIONS | LKI_TAKES_AXIS,
+                             IOU},
+    [LKI_METRIC_binary_iou] = {"binary_io_u", LKI_TAKES_TARGETS | LKI_TAKES_THRESHOLD, IOU},
+    [LKI_METRIC_one_hot_iou] = {"one_hot_io_u",
+                                LKI_TAKES_NUM_CLASSES | LKI_TAKES_TARGETS | LKI_TAKES_IGNORE_CLASS | LKI_TAKES_SPARSE_PREDICTIONS |
+                                    LKI_TAKES_AXIS,
+                                IOU},
+    [LKI_METRIC_one_hot_mean_iou] = {"one_hot_mean_io_u",
+                                     LKI_TAKES_NUM_CLASSES | LKI_TAKES_IGNORE_CLASS | LKI_TAKES_SPARSE_PREDICTIONS | LKI_TAKES_AXIS,
+                                     IOU},
+    [LKI_METRIC_r2_score] = {"r2_score", LKI_TAKES_AGGREGATION, OF_LABELS, .per_class = true, .weighs = true,
+                             .sum = {"num_samples", "squared_sum", "sum", "residual", "count"}, .entry = lki_class_entry,
+                             .values = lki_r2_values, .results = lki_r2_results, .shape = lki_r2_shape},
+    [LKI_METRIC_pearson_correlation] = {"pearson_correlation", LKI_TAKES_AXIS, OF_LABELS, A_MEAN, .values = lki_pearson_values},
+    [LKI_METRIC_concordance_correlation] = {"concordance_correlation", LKI_TAKES_AXIS, OF_LABELS, A_MEAN,
+                                            .values = lki_concordance_values},
+    [LKI_METRIC_exact_accuracy] = {"accuracy", HITS(equal_hits)},
     [LKI_METRIC_confusion_matrix] = {"confusion_matrix", LKI_TAKES_THRESHOLD | LKI_TAKES_NUM_CLASSES, OF_LABELS, .pairs = true,
-                                     .sum = {"confusion_matrix"}, .entry = lki_matrix_entry, .values = lki_matrix_values,
-                                     .results = lki_total_results, .shape = lki_matrix_shape, .result = lki_matrix_result},
+                                     .per_class = true, .sum = {"confusion_matrix"}, .entry = lki_matrix_entry,
+                                     .values = lki_matrix_values, .results = lki_total_results, .shape = lki_matrix_shape,
+                                     .result = lki_matrix_result},
 
     [LKI_METRIC_mean_squared_error_metric] = {"mean_squared_error", LOSS(mean_squared_error)},
     [LKI_METRIC_root_mean_squared_error_metric] = {"root_mean_squared_error", OF_LABELS, .sum = {"total", "count"},
@@ -189,11 +250,14 @@ const lki_metric_kind lki_metric_kinds[LKI_METRIC_COUNT] = {
     [LKI_METRIC_mean_absolute_error_metric] = {"mean_absolute_error", LOSS(mean_absolute_error)},
     [LKI_METRIC_cosine_similarity_metric] = {"cosine_similarity", OF_LABELS, A_MEAN, .values = similarity_values,
                                              .loss = LKI_LOSS_cosine_similarity},
-    [LKI_METRIC_categorical_crossentropy_metric] = {"categorical_crossentropy", LKI_TAKES_FROM_LOGITS,
+    [LKI_METRIC_categorical_crossentropy_metric] = {"categorical_crossentropy",
+                                                    LKI_TAKES_FROM_LOGITS | LKI_TAKES_SMOOTHING | LKI_TAKES_AXIS,
                                                     LOSS(categorical_crossentropy)},
-    [LKI_METRIC_sparse_categorical_crossentropy_metric] = {"sparse_categorical_crossentropy", LKI_TAKES_FROM_LOGITS,
-                                                           LOSS(sparse_categorical_crossentropy)},
-    [LKI_METRIC_binary_crossentropy_metric] = {"binary_crossentropy", LKI_TAKES_FROM_LOGITS, LOSS(binary_crossentropy)},
+    [LKI_METRIC_sparse_categorical_crossentropy_metric] = {"sparse_categorical_crossentropy",
+                                                           LKI_TAKES_FROM_LOGITS | LKI_TAKES_IGNORE_CLASS,
+                                                           LOSS(sparse_categorical_crossentropy), .counts = not_ignored},
+    [LKI_METRIC_binary_crossentropy_metric] = {"binary_crossentropy", LKI_TAKES_FROM_LOGITS | LKI_TAKES_SMOOTHING,
+                                               LOSS(binary_crossentropy)},
     [LKI_METRIC_kl_divergence_metric] = {"kl_divergence", LOSS(kl_divergence)},
     [LKI_METRIC_mean_absolute_percentage_error_metric] = {"mean_absolute_percentage_error", LOSS(mean_absolute_percentage_error)},
     [LKI_METRIC_mean_squared_logarithmic_error_metric] = {"mean_squared_logarithmic_error", LOSS(mean_squared_logarithmic_error)},

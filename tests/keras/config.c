@@ -246,7 +246,29 @@ static const struct {
     {LKI_KIND_METRIC, "BinaryAccuracy", "\"name\": \"mine\", \"dtype\": \"float32\", \"threshold\": 0.25"},
     {LKI_KIND_METRIC, "TopKCategoricalAccuracy", "\"name\": \"mine\", \"k\": 3"},
     {LKI_KIND_METRIC, "SparseTopKCategoricalAccuracy", "\"k\": 3"},
-    {LKI_KIND_METRIC, "AUC", "\"name\": \"mine\", \"num_thresholds\": 50, \"curve\": \"PR\", \"from_logits\": true"},
+    {LKI_KIND_METRIC, "AUC",
+     "\"name\": \"mine\", \"num_thresholds\": 4, \"curve\": \"PR\", \"summation_method\": \"majoring\", \"multi_label\": true, "
+     "\"num_labels\": 2, \"label_weights\": [1.0, 2.0], \"from_logits\": true, \"thresholds\": [0.25, 0.5]"},
+    {LKI_KIND_METRIC, "Precision", "\"name\": \"mine\", \"thresholds\": [0.25, 0.5], \"top_k\": 2, \"class_id\": 1"},
+    {LKI_KIND_METRIC, "Recall", "\"thresholds\": 0.25, \"top_k\": 2"},
+    {LKI_KIND_METRIC, "TruePositives", "\"thresholds\": [0.25, 0.5]"},
+    {LKI_KIND_METRIC, "FBetaScore", "\"average\": \"macro\", \"beta\": 2.0, \"threshold\": 0.25"},
+    {LKI_KIND_METRIC, "R2Score", "\"class_aggregation\": null, \"num_regressors\": 2"},
+    {LKI_KIND_METRIC, "PearsonCorrelation", "\"axis\": 1"},
+    {LKI_KIND_METRIC, "IoU",
+     "\"name\": \"mine\", \"num_classes\": 3, \"target_class_ids\": [0, 2], \"ignore_class\": 1, \"sparse_y_true\": false, "
+     "\"sparse_y_pred\": false, \"axis\": 1"},
+    {LKI_KIND_METRIC, "MeanIoU", "\"num_classes\": 3, \"ignore_class\": 1, \"sparse_y_true\": false"},
+    {LKI_KIND_METRIC, "BinaryIoU", "\"target_class_ids\": [1], \"threshold\": 0.25"},
+    {LKI_KIND_METRIC, "OneHotIoU", "\"num_classes\": 3, \"target_class_ids\": [0, 2], \"sparse_y_pred\": true"},
+    {LKI_KIND_METRIC, "OneHotMeanIoU", "\"num_classes\": 3, \"ignore_class\": 1"},
+    {LKI_KIND_METRIC, "PrecisionAtRecall", "\"recall\": 0.5, \"num_thresholds\": 50, \"class_id\": 1"},
+    {LKI_KIND_METRIC, "RecallAtPrecision", "\"precision\": 0.5"},
+    {LKI_KIND_METRIC, "SensitivityAtSpecificity", "\"specificity\": 0.5"},
+    {LKI_KIND_METRIC, "SpecificityAtSensitivity", "\"sensitivity\": 0.5"},
+    {LKI_KIND_METRIC, "CategoricalCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.25, \"axis\": 1"},
+    {LKI_KIND_METRIC, "SparseCategoricalCrossentropy", "\"ignore_class\": 1"},
+    {LKI_KIND_METRIC, "BinaryCrossentropy", "\"label_smoothing\": 0.25"},
     {LKI_KIND_METRIC, "F1Score", "\"average\": \"macro\", \"threshold\": 0.25"},
 };
 
@@ -372,7 +394,7 @@ TEST(constraints_come_back) { assert_int_equal(round_trips(LKI_KIND_CONSTRAINT),
 TEST(optimisers_come_back) { assert_int_equal(round_trips(LKI_KIND_OPTIMIZER), 15); }
 TEST(schedules_come_back) { assert_int_equal(round_trips(LKI_KIND_SCHEDULE), 6); }
 TEST(losses_come_back) { assert_int_equal(round_trips(LKI_KIND_LOSS), 22); }
-TEST(metrics_come_back) { assert_true(round_trips(LKI_KIND_METRIC) >= 20); }
+TEST(metrics_come_back) { assert_true(round_trips(LKI_KIND_METRIC) >= 44); }
 
 /* ---- defaults ---- */
 

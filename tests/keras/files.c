@@ -535,7 +535,7 @@ static void compiled_partly(const lki_bytes *weights, const partly *p)
 
 #define OF(module, class_name, config)                                                                                             \
     "{\"module\": \"keras." module "\", \"class_name\": \"" class_name "\", \"config\": {" config "}, \"registered_name\": null}"
-#define IOU OF("metrics", "BinaryIoU", "\"target_class_ids\": [0, 1], \"threshold\": 0.5, \"name\": \"iou\", \"dtype\": \"int64\"")
+#define WRAPPER OF("metrics", "MeanMetricWrapper", "\"fn\": \"mine\", \"name\": \"wrapper\", \"dtype\": \"float32\"")
 #define PRECISION(thresholds) OF("metrics", "Precision", "\"thresholds\": " thresholds ", \"top_k\": null, \"class_id\": null")
 #define CROSS(axis) OF("losses", "CategoricalCrossentropy", "\"from_logits\": true, \"label_smoothing\": 0.0, \"axis\": " axis)
 #define PIECEWISE                                                                                                                  \
@@ -557,10 +557,10 @@ static const partly PARTLY[] = {
      "class \"Own\" of mine is a custom class", "\"Own\"", "\"Own\"", "\"class_name\": \"Own\""},
     {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [\"my_metric\", \"mae\"]}",
      "compile_config: metrics: lk_metric_named: there is no metric \"my_metric\"", NULL, NULL, "\"my_metric\""},
-    {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"weighted_metrics\": [" IOU "]}", "there is no metric \"BinaryIoU\"", NULL, NULL,
-     "\"weighted_metrics\": [" IOU "]"},
-    {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [" PRECISION("[0.3, 0.6]") "]}",
-     "option \"thresholds\" is [0.3, 0.6]; only one number is supported; this metric is left out", NULL, NULL, "[0.3, 0.6]"},
+    {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"weighted_metrics\": [" WRAPPER "]}", "there is no metric \"MeanMetricWrapper\"",
+     NULL, NULL, "\"weighted_metrics\": [" WRAPPER "]"},
+    {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [" PRECISION("[0.3, 0.6]") "]}", NULL, NULL, NULL,
+     "\"thresholds\": [0.3, 0.6]"},
     {"{\"optimizer\": \"sgd\", \"loss\": \"mse\", \"metrics\": [" PRECISION("[0.3]") "]}", NULL, NULL, NULL, "\"thresholds\": 0.3"},
     {"{\"optimizer\": \"sgd\", \"loss\": " CROSS("1") "}", NULL, NULL, NULL, "\"axis\": 1"}, /* the last of two */
     {"{\"optimizer\": \"sgd\", \"loss\": " CROSS("2") "}", NULL, "axis is 2; predictions have 2 axes", "axis is 2", "\"axis\": 2"},

@@ -15,6 +15,7 @@ static inline lk_tensor *labels_from(int data, int64_t from, int64_t to)
 {
     switch (data) {
     case CLASSES:
+    case IDS:
     case VECTORS:
     case CLASS_LOGITS: return lk_cast(rows_from(keras_classes, 0, from, to), LK_I32);
     case ONE_HOT:
@@ -33,6 +34,7 @@ static inline lk_tensor *predictions_from(int data, int64_t from, int64_t to)
     case BINARY: return rows_from(keras_scores, 1, from, to);
     case NUMBERS: return rows_from(keras_guesses, 3, from, to);
     case VECTORS: return rows_from(keras_vectors, 3, from, to);
+    case IDS: return lk_cast(rows_from(keras_ids, 0, from, to), LK_I32);
     case STEPS: return lk_reshape(rows_from(keras_steps, 5 * CLASS_COUNT, from, to), LK_SHAPE(to - from, 5, CLASS_COUNT));
     case MAPS: return lk_reshape(rows_from(keras_maps, 3 * CLASS_COUNT, from, to), LK_SHAPE(to - from, CLASS_COUNT, 3));
     case BINARY_LOGITS: return lk_slice(rows_from(keras_logits, CLASS_COUNT, from, to), LK_AXES(0, 0), LK_AXES(-1, 1));

@@ -49,6 +49,10 @@ spots = np.eye(CLASSES, dtype="float32")[more.integers(0, CLASSES, (ROWS, 3))].t
 vectors = more.normal(0, 1, (ROWS, 3))
 vectors = rounded(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
+ids = more.integers(0, CLASSES, ROWS)
+ids[::2] = classes[::2]
+ids[5], ids[8] = -1, 7  # no classes
+
 DATA = {  # labels, predictions
     "CLASSES": (classes, probabilities),
     "CLASS_LOGITS": (classes, logits),
@@ -61,11 +65,15 @@ DATA = {  # labels, predictions
     "STEPS": (words, steps),
     "MAPS": (spots, maps),
     "VECTORS": (classes, vectors),
+    "IDS": (classes, ids),
 }
 OPTIONS = {"threshold": "LK_NUMBER(%g)", "class_id": "LK_NUMBER(%d)", "k": "%d", "num_thresholds": "%d", "curve": '"%s"',
            "average": '"%s"', "num_classes": "%d", "delta": "LK_NUMBER(%g)", "label_smoothing": "%g",
            "ignore_class": "LK_NUMBER(%d)", "alpha": "LK_NUMBER(%g)", "beta": "LK_NUMBER(%g)", "gamma": "LK_NUMBER(%g)",
-           "q": "LK_NUMBER(%g)", "margin": "LK_NUMBER(%g)", "axis": "%d",
+           "q": "LK_NUMBER(%g)", "margin": "LK_NUMBER(%g)", "axis": "%d", "top_k": "%d", "num_labels": "%d",
+           "summation_method": '"%s"',
+           "class_aggregation": '"%s"', "num_regressors": "%d", "recall": "LK_NUMBER(%g)", "precision": "LK_NUMBER(%g)",
+           "sensitivity": "LK_NUMBER(%g)", "specificity": "LK_NUMBER(%g)",
            "reduction": "LK_REDUCTION_%s"}
 
 
@@ -86,16 +94,21 @@ def array(name, x):
     wrapped("static const float keras_%s[] = {%s};" % (name, ", ".join("%gf" % v if v % 1 else "%d" % v for v in np.ravel(x))))
 
 
+LISTS = ("thresholds", "label_weights", "target_class_ids")
+
+
 def metric_case(ours, metric, data, options=None):
-    """One row: constructor, options, data, whether weighted, results."""
+    """One row: constructor, options, data, whether weighted, results, lists among the options."""
+    options = dict(options or {})
+    lists = ", ".join("{%d, {%s}}" % (len(x), numbers(x) or "0") for x in (options.pop(name, ()) for name in LISTS))
     for weighted in (False, True):
         m = metric()
         y, p = DATA[data]
         for part in (slice(0, FIRST), slice(FIRST, ROWS)):
             m.update_state(y[part], p[part], sample_weight=weights[part] if weighted else None)
         result = np.ravel(m.result())
-        wrapped("    {lk_%s_kw, {.kw_ = 0%s}, %s, %s, %d, {%s}}," %
-              (ours, written(options or {}), data, "true" if weighted else "false", len(result), numbers(result)))
+        wrapped("    {lk_%s_kw, {.kw_ = 0%s}, %s, %s, %d, {%s}, {%s}}," %
+                (ours, written(options), data, "true" if weighted else "false", len(result), numbers(result), lists))
 
 
 def matrix(y, p, w):
@@ -127,7 +140,8 @@ print("/* clang-format off */\n#ifndef LK_TESTS_MODEL_KERAS_VALUES_H\n#define LK
 print("enum { ROWS = %d, CLASS_COUNT = %d, FIRST_BATCH = %d };" % (ROWS, CLASSES, FIRST))
 for name, x in (("classes", classes), ("one_hot", one_hot), ("many_hot", many_hot), ("binary", binary), ("targets", targets),
                 ("probabilities", probabilities), ("logits", logits), ("scores", scores), ("guesses", guesses),
-                ("weights", weights), ("words", words), ("steps", steps), ("spots", spots), ("maps", maps), ("vectors", vectors)):
+                ("weights", weights), ("words", words), ("steps", steps), ("spots", spots), ("maps", maps), ("vectors", vectors),
+                ("ids", ids)):
     array(name, x)
 print("\nenum { %s };" % ", ".join(DATA))
 
@@ -231,8 +245,63 @@ metric_case("sparse_categorical_crossentropy_metric", lambda: M.SparseCategorica
 metric_case("sparse_categorical_crossentropy_metric", M.SparseCategoricalCrossentropy, "CLASSES")
 metric_case("binary_crossentropy_metric", M.BinaryCrossentropy, "BINARY")
 metric_case("binary_crossentropy_metric", lambda: M.BinaryCrossentropy(from_logits=True), "BINARY_LOGITS", {"from_logits": True})
+many = {"thresholds": [0.25, 0.5, 0.6]}
+even = {"thresholds": [0.0, 0.25, 0.5, 0.75, 1.0]}
+for name in ("Precision", "Recall"):
+    make = getattr(M, name)
+    for o in (many, even, {"top_k": 2}, {"top_k": 1, "class_id": 1}, {"top_k": 3, "thresholds": [0.2, 0.3]}):
+        metric_case(name.lower(), lambda: make(**o), "MANY_HOT", o)
+metric_case("true_positives", lambda: M.TruePositives(**many), "BINARY", many)
+metric_case("false_negatives", lambda: M.FalseNegatives(**even), "BINARY", even)
+for curve in ("ROC", "PR", "PRGAIN"):
+    for o in ({"summation_method": "minoring"}, {"summation_method": "majoring"}, {}, many, even):
+        o = {**o, "curve": curve}
+        metric_case("auc", lambda: M.AUC(**o), "BINARY", o)
+    for o in ({}, {"num_labels": 4, "label_weights": [1.0, 2.0, 3.0, 0.5]}):
+        o = {**o, "curve": curve, "multi_label": True, "num_thresholds": 20}
+        metric_case("auc", lambda: M.AUC(**o), "MANY_HOT", o)
+o = {"label_weights": [1.0, 2.0, 3.0, 0.5], "num_thresholds": 20}
+metric_case("auc", lambda: M.AUC(**o), "MANY_HOT", o)
+for average in (None, "micro", "macro", "weighted"):
+    o = {"average": average} if average else {}
+    metric_case("fbeta_score", lambda: M.FBetaScore(beta=2.0, **o), "ONE_HOT", {**o, "beta": 2.0})
+metric_case("fbeta_score", lambda: M.FBetaScore(beta=0.5, threshold=0.3), "MANY_HOT", {"beta": 0.5, "threshold": 0.3})
+for how in ("uniform_average", "variance_weighted_average", None):
+    metric_case("r2_score", lambda: M.R2Score(class_aggregation=how), "NUMBERS", {"class_aggregation": how or "none"})
+metric_case("r2_score", lambda: M.R2Score(num_regressors=2), "NUMBERS", {"num_regressors": 2})
+metric_case("pearson_correlation", M.PearsonCorrelation, "ONE_HOT_LOGITS")
+metric_case("concordance_correlation", M.ConcordanceCorrelation, "ONE_HOT_LOGITS")
+metric_case("accuracy", M.SparseCategoricalAccuracy, "CLASSES")
+metric_case("exact_accuracy", M.Accuracy, "IDS")
+for o in ({"target_class_ids": [0, 2]}, {"target_class_ids": [1], "ignore_class": 2}):
+    o = {**o, "num_classes": 4}
+    metric_case("iou", lambda: M.IoU(dtype="float32", **o), "IDS", o)
+    metric_case("one_hot_iou", lambda: M.OneHotIoU(dtype="float32", **o), "ONE_HOT", o)
+o = {"target_class_ids": [0, 3], "num_classes": 4, "sparse_y_pred": False}
+metric_case("iou", lambda: M.IoU(dtype="float32", **o), "CLASSES", o)
+for o in ({}, {"ignore_class": 1}):
+    o = {**o, "num_classes": 4}
+    metric_case("mean_iou", lambda: M.MeanIoU(dtype="float32", **o), "IDS", o)
+    metric_case("one_hot_mean_iou", lambda: M.OneHotMeanIoU(dtype="float32", **o), "ONE_HOT", o)
+o = {"num_classes": 4, "sparse_y_true": False, "sparse_y_pred": False}
+metric_case("mean_iou", lambda: M.MeanIoU(dtype="float32", **o), "ONE_HOT", o)
+for o in ({}, {"target_class_ids": [1], "threshold": 0.25}):
+    metric_case("binary_iou", lambda: M.BinaryIoU(dtype="float32", **o), "BINARY", o)
+for name in ("PrecisionAtRecall", "RecallAtPrecision", "SensitivityAtSpecificity", "SpecificityAtSensitivity"):
+    make, at = getattr(M, name), name.split("At")[1].lower()
+    ours = name.split("At")[0].lower() + "_at_" + at
+    metric_case(ours, lambda: make(0.5), "BINARY", {at: 0.5})
+    metric_case(ours, lambda: make(0.7, num_thresholds=10, class_id=2), "MANY_HOT", {at: 0.7, "num_thresholds": 10, "class_id": 2})
+    metric_case(ours, lambda: make(0.25, num_thresholds=1), "BINARY", {at: 0.25, "num_thresholds": 1})
+o = {"label_smoothing": 0.1}
+metric_case("categorical_crossentropy_metric", lambda: M.CategoricalCrossentropy(from_logits=True, **o), "ONE_HOT_LOGITS",
+            {**o, "from_logits": True})
+metric_case("categorical_crossentropy_metric", lambda: M.CategoricalCrossentropy(axis=1), "MAPS", {"axis": 1})
+metric_case("binary_crossentropy_metric", lambda: M.BinaryCrossentropy(**o), "BINARY", o)
+o = {"ignore_class": 2}
+metric_case("sparse_categorical_crossentropy_metric", lambda: M.SparseCategoricalCrossentropy(**o), "CLASSES", o)
 for weighted in (False, True):
-    wrapped("    {lk_confusion_matrix_kw, {.kw_ = 0}, CLASSES, %s, 16, {%s}}," %
+    wrapped("    {lk_confusion_matrix_kw, {.kw_ = 0}, CLASSES, %s, 16, {%s}, {{0, {0}}, {0, {0}}, {0, {0}}}}," %
           ("true" if weighted else "false", numbers(matrix(classes, probabilities, weights if weighted else np.ones(ROWS)))))
 print("};")
 print("static const char *const KERAS_METRIC_KEYS[][2] = {")
@@ -241,7 +310,10 @@ keys(c() for c in (M.Mean, M.Sum, M.BinaryAccuracy, M.CategoricalAccuracy, M.Spa
                    M.FalsePositives, M.FalseNegatives, M.MeanSquaredError, M.RootMeanSquaredError, M.MeanAbsoluteError,
                    M.CosineSimilarity, M.CategoricalCrossentropy, M.SparseCategoricalCrossentropy, M.BinaryCrossentropy,
                    M.KLDivergence, M.MeanAbsolutePercentageError, M.MeanSquaredLogarithmicError, M.LogCoshError, M.Poisson, M.Hinge,
-                   M.SquaredHinge, M.CategoricalHinge))
+                   M.SquaredHinge, M.CategoricalHinge, M.Accuracy, M.FBetaScore, M.R2Score, M.PearsonCorrelation,
+                   M.ConcordanceCorrelation, M.BinaryIoU, lambda: M.IoU(4, [0]), lambda: M.MeanIoU(4), lambda: M.OneHotIoU(4, [0]),
+                   lambda: M.OneHotMeanIoU(4), lambda: M.PrecisionAtRecall(0.5), lambda: M.RecallAtPrecision(0.5),
+                   lambda: M.SensitivityAtSpecificity(0.5), lambda: M.SpecificityAtSensitivity(0.5)))
 print("};")
 print("#endif")
 print("#endif")

@@ -15,6 +15,10 @@ typedef struct metric_case {
     bool           weighted;
     int            count;
     double         want[16];
+    struct {
+        int    count;
+        double number[5];
+    } list[3]; /* thresholds, label weights, target classes */
 } metric_case;
 
 #define WITH_METRICS
@@ -28,9 +32,18 @@ static lk_status count_part(lk_metric *m, const metric_case *c, int64_t from, in
 
 /* ---- Keras' numbers ---- */
 
+static lk_metric *metric_of(const metric_case *c)
+{
+    lk_metric_args args = c->args;
+    lk_tensor    **list[] = {&args.thresholds, &args.label_weights, &args.target_class_ids};
+    for (int i = 0; i < LKI_COUNT(list); i++)
+        if (c->list[i].count) *list[i] = lk_tensor_from(LK_SHAPE(c->list[i].count), LK_F64, c->list[i].number);
+    return c->make(args);
+}
+
 static void check_case(const metric_case *c, int line)
 {
-    lk_metric *m = c->make(c->args);
+    lk_metric *m = metric_of(c);
     if (!m) fail_msg("case %d: %s", line, lk_error());
     assert_true(lk_metric_result(m) == 0);
     count_part(m, c, 0, FIRST_BATCH);
@@ -59,7 +72,7 @@ TEST(values_of_keras)
     for (int i = 0; i < LKI_COUNT(KERAS_METRICS); i++)
         LK_POOL {
             check_case(&KERAS_METRICS[i], i);
-            covered[KERAS_METRICS[i].make(KERAS_METRICS[i].args)->kind - lki_metric_kinds] = true;
+            covered[metric_of(&KERAS_METRICS[i])->kind - lki_metric_kinds] = true;
         }
     for (int k = 0; k < LKI_METRIC_COUNT; k++)
         if (!covered[k]) fail_msg("no case for \"%s\"", lki_metric_kinds[k].name);
@@ -98,14 +111,26 @@ static lk_tensor *own_numbers(lk_tensor *labels, lk_tensor *predictions, lk_tens
 
 static double own_result(int size, const double *sums, void *user) { return (void)user, size == 2 ? sums[1] / sums[0] : NAN; }
 
+/* With what a kind requires. */
+static lk_metric_args required_by(int k)
+{
+    const unsigned takes = lki_metric_kinds[k].takes;
+    lk_metric_args a = {0};
+    if (takes & LKI_TAKES_NUM_CLASSES) a.num_classes = CLASS_COUNT;
+    if (takes & LKI_TAKES_TARGETS) a.target_class_ids = lk_tensor_of(LK_SHAPE(2), 0, 1);
+    if (takes & LKI_TAKES_RECALL) a.recall = 0.5;
+    if (takes & LKI_TAKES_PRECISION) a.precision = 0.5;
+    if (takes & LKI_TAKES_SENSITIVITY) a.sensitivity = 0.5;
+    if (takes & LKI_TAKES_SPECIFICITY) a.specificity = 0.5;
+    return a;
+}
+
 static void make_metrics(fixture *f)
 {
 #define MAKE(name, class) [LKI_METRIC_##name] = lk_##name##_kw,
     static maker *const makers[] = {LK_METRIC_LIST(MAKE)};
     for (int k = 0; k < KINDS; k++) {
-        lk_metric_args a = {0};
-        if (lki_metric_kinds[k].takes & LKI_TAKES_NUM_CLASSES) a.num_classes = CLASS_COUNT;
-        f->metric[k] = makers[k](a);
+        f->metric[k] = makers[k](required_by(k));
     }
     f->own = lk_metric_of(own_numbers, own_result, 2);
     f->late[0] = lk_f1_score(.average = "macro");
@@ -122,7 +147,7 @@ static lk_tuple update_all(lk_tuple in, void *user)
         bool       sparse = strstr(kind->name, "sparse") || k == LKI_METRIC_accuracy || k == LKI_METRIC_confusion_matrix;
         lk_tensor *y = sparse ? ids : kind->verdict[0] || kind->entry ? many : hot;
         if (!kind->operand[1]) lk_metric_update(f->metric[k], x, .sample_weight = w);
-        else lk_metric_update(f->metric[k], y, p, k % 2 ? w : NULL);
+        else lk_metric_update(f->metric[k], y, k == LKI_METRIC_exact_accuracy ? hot : p, k % 2 ? w : NULL);
     }
     lk_metric_update(f->own, x, p, w);
     lk_metric_update(f->late[0], hot, p, w);
@@ -482,6 +507,9 @@ TEST(metrics_by_name)
         for (int i = 0; i < LKI_COUNT(names); i++)
             assert_ptr_equal(kind_named(names[i].name), &lki_metric_kinds[names[i].metric]);
         for (int k = 0; k < LKI_METRIC_COUNT; k++) {
+            const unsigned takes = lki_metric_kinds[k].takes;
+            if (takes & (LKI_TAKES_RECALL | LKI_TAKES_PRECISION | LKI_TAKES_SENSITIVITY | LKI_TAKES_SPECIFICITY)) continue;
+            if (k == LKI_METRIC_exact_accuracy || ((takes & LKI_TAKES_NUM_CLASSES) && (takes & LKI_TAKES_IGNORE_CLASS))) continue;
             assert_ptr_equal(kind_named(lki_metric_kinds[k].name), &lki_metric_kinds[k]);
             if (lki_metric_classes[k].name) assert_ptr_equal(kind_named(lki_metric_classes[k].name), &lki_metric_kinds[k]);
         }
@@ -503,7 +531,9 @@ TEST(keras_files_know_them)
             described++;
             check_keys(c, KERAS_METRIC_KEYS[i][1], "");
             LK_POOL {
-                lk_metric *m = c->make(&(lk_metric_args){.name = "made"});
+                lk_metric_args a = required_by(k);
+                a.name = "made";
+                lk_metric *m = c->make(&a);
                 assert_ptr_equal(m->class, c);
                 assert_string_equal(m->set.name, "made");
                 lk_metric *again = c->make(&m->set); /* what it keeps can be given again */
@@ -571,10 +601,21 @@ TEST(options)
         REFUSED(LK_EINVAL, lk_recall(.curve = "PR"), "curve");
         REFUSED(LK_EINVAL, lk_accuracy(.num_classes = 3), "num_classes");
         REFUSED(LK_EINVAL, lk_precision(.average = "micro"), "average");
-        REFUSED(LK_EINVAL, lk_auc(.curve = "roc"), "\"roc\"", "\"ROC\" or \"PR\"");
+        REFUSED(LK_EINVAL, lk_auc(.curve = "roc"), "\"roc\"", "\"ROC\", \"PR\" or \"PRGAIN\"");
         REFUSED(LK_EINVAL, lk_f1_score(.average = "mean"), "\"mean\"", "\"macro\"");
         REFUSED(LK_EINVAL, lk_precision(.threshold = LK_NUMBER(1.5)), "threshold is 1.5", "0 to 1");
         REFUSED(LK_EINVAL, lk_f1_score(.threshold = LK_NUMBER(0)), "above 0");
+        lk_tensor *list = lk_tensor_of(LK_SHAPE(2), 0.5, 2);
+        REFUSED(LK_EINVAL, lk_iou(.num_classes = 3), "target_class_ids are missing");
+        REFUSED(LK_EINVAL, lk_mean_iou(), "num_classes is missing");
+        REFUSED(LK_EINVAL, lk_iou(.num_classes = 2, .target_class_ids = list), "target_class_ids has 0.5; it must be 0 to 1");
+        REFUSED(LK_EINVAL, lk_precision(.thresholds = list), "thresholds has 2; it must be 0 to 1");
+        REFUSED(LK_EINVAL, lk_auc(.num_labels = 3), "for multi_label only");
+        REFUSED(LK_EINVAL, lk_auc(.num_labels = 3, .multi_label = LK_ON, .label_weights = list), "each of 3 labels");
+        REFUSED(LK_EINVAL, lk_precision_at_recall(), "recall is missing");
+        REFUSED(LK_EINVAL, lk_precision_at_recall(.recall = LK_NUMBER(1.5)), "recall is 1.5");
+        REFUSED(LK_EINVAL, lk_r2_score(.class_aggregation = "sum"), "\"none\"");
+        REFUSED(LK_EINVAL, lk_fbeta_score(.beta = -1), "beta is -1");
         REFUSED(LK_EINVAL, lk_binary_accuracy(.threshold = LK_NUMBER(NAN)), "finite");
         REFUSED(LK_EINVAL, lk_sparse_top_k_categorical_accuracy(.k = -1), "k is -1");
         REFUSED(LK_EINVAL, lk_precision(.class_id = LK_NUMBER(1.5)), "class_id is 1.5");
