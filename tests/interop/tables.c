@@ -1,6 +1,7 @@
 /* tables: the names of all classes and words that lockstep reads in files of Keras, one "KIND NAME" per line; tables.py compares
  * them with what Keras has. */
 #include "keras/config.h"
+#include "layer/operation.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ static void print_classes(lki_kind kind, const char *what)
     const lki_family *f = lki_family_of(kind);
     const lki_class  *c;
     for (int i = 0; (c = f->at(i)); i++)
-        if (c->name) printf("%s %s\n", lki_is_operation(c) ? "operation" : what, c->name);
+        if (c->name) printf("%s %s\n", what, c->name);
 }
 
 /* The words of the option `activation` of Dense. */
@@ -32,6 +33,8 @@ int main(int argc, char **argv)
         return 0;
     }
     print_classes(LKI_KIND_LAYER, "layer");
+    for (int i = 0; lki_operation_class_at(NULL, i); i++)
+        printf("operation %s\n", lki_operation_class_at(NULL, i));
     print_classes(LKI_KIND_LOSS, "loss");
     print_classes(LKI_KIND_METRIC, "metric");
     print_classes(LKI_KIND_OPTIMIZER, "optimizer");
