@@ -127,8 +127,20 @@ static lk_tensor *step_by_step(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
     if (lki_bad(x)) return x;
+    lk_tensor *mask = lki_mask_given(pass, 1);
+    if (mask != x->mask) x = lki_masked(x, mask, false);
+    if (lki_bad(x)) return x;
     const bool mixes = pass->training && x->shape.dim[1] > 0 && lki_layer_mixes_rows(l->inner[0]);
     return mixes ? step_by_step(l, x, pass) : all_steps(l, x, pass);
+}
+
+static const char *const ARGUMENTS[] = {"inputs", "mask", NULL};
+
+/* A mask that is given by name is that of the result too. */
+static lk_tensor *mask(const lk_layer *l, lk_tuple in, lk_tensor *y, int i)
+{
+    (void)l, (void)y, (void)i;
+    return lki_mask_given(&(lki_pass){.in = in}, 1);
 }
 
 static void *make(const void *args) { return lk_time_distributed_kw(*(const lk_time_distributed_args *)args); }
@@ -143,9 +155,12 @@ static const char *const INNER_PLACES[] = {"layer"};
 const lki_layer_kind lki_time_distributed_kind = {
     .name = "time_distributed",
     LKI_LAYER_OF(time_distributed, lk_time_distributed_args, "TimeDistributed", FIELDS),
+    .fewest = 1,
+    .most = 2,
     .takes_ids = true, /* the inner layer may */
+    .arguments = ARGUMENTS,
     .output = output,
-    .mask = lki_mask_passes,
+    .mask = mask,
     .build = build,
     .call = call,
     .inner_place = INNER_PLACES};

@@ -37,11 +37,22 @@ static lk_tensor *at_step(lk_tensor *t, int step)
     return lk_squeeze(lk_slice(t, lk_axes_from(shape.rank, begin), lk_axes_from(shape.rank, size)), LK_AXES(0));
 }
 
+/* The last batch may be short: "rows" says how many rows each has. */
+static lk_tensor *first_rows(const whole_model *w, lk_tensor *t, int step)
+{
+    json_t  *rows = json_array_get(json_object_get(w->c->json, "rows"), (size_t)step);
+    lk_shape shape = lk_tensor_shape(t);
+    int64_t  begin[LK_MAX_RANK] = {0}, size[LK_MAX_RANK] = {json_integer_value(rows)};
+    for (int i = 1; i < shape.rank; i++)
+        size[i] = -1;
+    return rows ? lk_slice(t, lk_axes_from(shape.rank, begin), lk_axes_from(shape.rank, size)) : t;
+}
+
 static lk_tuple batch_at(const whole_model *w, int step, int count)
 {
     lk_tensor *item[16];
     for (int i = 0; i < count; i++)
-        item[i] = at_step(w->data[i], step);
+        item[i] = first_rows(w, at_step(w->data[i], step), step);
     return tuple_of(count, item);
 }
 
