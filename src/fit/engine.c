@@ -37,13 +37,21 @@ static bool add_name(lki_engine *e, const char *prefix, const char *join, const 
     return e->name[e->names] && ++e->names;
 }
 
-/* "loss"; with several outputs also "a_loss", "b_loss"; then the metrics, as "a_accuracy" if there are several outputs. */
+static int losses_of(const lki_compiled *c)
+{
+    int count = 0;
+    for (int i = 0; i < c->outputs; i++)
+        count += c->loss[i] != NULL;
+    return count;
+}
+
+/* "loss"; with several losses also "a_loss", "b_loss"; then the metrics, as "a_accuracy" if there are several outputs. */
 static bool name_all(lki_engine *e)
 {
     const lki_compiled *c = e->compiled;
     const bool          several = e->model->outputs > 1;
     if (!add_name(e, "", "", "loss", false)) return false;
-    for (int i = 0; several && i < c->outputs; i++)
+    for (int i = 0; losses_of(c) > 1 && i < c->outputs; i++)
         if (c->loss[i] && !add_name(e, lki_model_output_name(e->model, i), "_", "loss", false)) return false;
     e->losses = e->names;
     for (int i = 0; i < c->metrics; i++) {

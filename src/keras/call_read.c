@@ -114,6 +114,8 @@ static int argument_named(const lk_layer *l, const char *name)
 {
     static const char *const FIRST[] = {"inputs", "sequences", "sequence", "x"}; /* what Keras' calls name their first argument */
     const char *const       *list = l->kind->arguments;
+    const lk_model          *inside = lki_model_inside(l);
+    if (inside && !strcmp(name, "mask")) return inside->inputs; /* masks come after the inputs (model_layer.c) */
     for (int i = 0; list && list[i]; i++)
         if (!strcmp(list[i], name)) return i;
     for (int i = 0; i < LKI_COUNT(FIRST); i++)

@@ -87,7 +87,7 @@ static const char *class_of(const lk_layer *l)
     const lk_model *inside = lki_model_inside(l);
     if (inside) return inside->form == LKI_SEQUENTIAL ? "Sequential" : "Functional";
     if (l->entry_class) return l->entry_class;
-    return l->kind->class.name ? l->kind->class.name : l->kind->name;
+    return l->kind->class.name && !l->kind->class.make ? l->kind->class.name : l->kind->name; /* of Keras: by its class in Python */
 }
 
 /* Keras does not count operations among the layers. */

@@ -174,7 +174,7 @@ char *lki_layer_inner_place(const lk_layer *l, int i)
     if (k->inner_place) return lki_strdup(k->inner_place[i]);
     for (int n = 0; n < i; n++)
         before += l->inner[n]->kind == l->inner[i]->kind;
-    lki_snake_case(l->inner[i]->kind->class.name ? l->inner[i]->kind->class.name : l->inner[i]->kind->name, name, sizeof name);
+    lki_snake_case(l->inner[i]->kind->name, name, sizeof name);
     return before ? lki_text_new("%s/%s_%d", k->inner_list, name, before) : lki_text_new("%s/%s", k->inner_list, name);
 }
 

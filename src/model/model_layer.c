@@ -1,4 +1,5 @@
-/* A model as a layer of another one: its layers, and so their weights, are part of this one. */
+/* A model as a layer of another one: its layers, and so their weights, are part of this one. Its inputs may be followed by their
+ * masks, in the same order. */
 #include "core/memory.h"
 #include "model/model.h"
 
@@ -20,7 +21,7 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     while (in[count].rank != -1)
         count++;
     LKI_TRY(!shape               ? LK_ENOMEM
-            : count == m->inputs ? lki_flow_shapes(m, in, shape, false)
+            : count >= m->inputs && count <= 2 * m->inputs ? lki_flow_shapes(m, in, shape, false)
                                  : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d",
                                             lki_layer_title(l), count, m->name, m->inputs));
     for (int i = 0; i < m->outputs; i++)
@@ -43,8 +44,15 @@ static lk_status build(lk_layer *l, const lk_shape *in)
 
 static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
 {
+    const lk_model *m = model_of(l);
+    lk_tensor      *in[LKI_MOST_INPUTS];
     (void)x;
-    const lk_tuple out = lki_flow_run(model_of(l), pass->in, pass);
+    for (int i = 0; i < m->inputs; i++) {
+        const int at = m->inputs + i;
+        in[i] = pass->in.item[i];
+        if (at < pass->in.count && pass->in.item[at]) in[i] = lki_masked(in[i], pass->in.item[at], false);
+    }
+    const lk_tuple out = lki_flow_run(model_of(l), (lk_tuple){m->inputs, in}, pass);
     return out.count == 1 ? out.item[0] : lk_nest(out);
 }
 

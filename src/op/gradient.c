@@ -407,6 +407,32 @@ RULE(gather)
     }
 }
 
+/* [n, entries, rest...] of [n, ..., rest...], where the last `rest` axes stay. */
+static lk_tensor *by_rows(lk_tensor *t, int rest)
+{
+    const int rank = t->shape.rank;
+    lk_shape  shape = {.rank = 2 + rest, .dim = {t->shape.dim[0], 1}};
+    for (int i = 1; i < rank - rest; i++)
+        shape.dim[1] = lki_size_mul(shape.dim[1], t->shape.dim[i]);
+    for (int i = 0; i < rest; i++)
+        shape.dim[2 + i] = t->shape.dim[rank - rest + i];
+    return lk_reshape(t, shape);
+}
+
+void lki_join_rows(lk_tensor *sum, lk_tensor *a, lk_tensor *b)
+{
+    if (lki_bad(sum) || lki_bad(a) || lki_bad(b) || !a->slice_rows || !b->slice_rows || sum->slice_rows) return;
+    const int rest = sum->shape.rank - 1;
+    if (!a->slice_ids->shape.rank || !b->slice_ids->shape.rank || a->slice_ids->shape.dim[0] != b->slice_ids->shape.dim[0] ||
+        a->slice_ids->dtype != b->slice_ids->dtype)
+        return;
+    lk_tensor *rows = lk_concat(LK_TUPLE(by_rows(a->slice_rows, rest), by_rows(b->slice_rows, rest)), 1);
+    lk_tensor *ids = lk_concat(LK_TUPLE(by_rows(a->slice_ids, 0), by_rows(b->slice_ids, 0)), 1);
+    if (lki_bad(rows) || lki_bad(ids)) return;
+    sum->slice_rows = lki_retain(rows);
+    sum->slice_ids = lki_retain(ids);
+}
+
 RULE(gather_grad) { GIVE(0, lki_apply2(LKI_OP_gather, b->attr, DY(0), X(1))); }
 
 RULE(row_gather)

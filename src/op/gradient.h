@@ -27,6 +27,9 @@ lk_tensor *lki_reduce_to(lk_tensor *t, const lk_shape *shape);
 /* A scalar constant of x's type. */
 lk_tensor *lki_like(const lk_tensor *x, double value);
 
+/* If a and b are made of rows (lk_tensor.slice_rows), their sum is made of the rows of both: two lookups in one table. */
+void lki_join_rows(lk_tensor *sum, lk_tensor *a, lk_tensor *b);
+
 /* lk_slice() with lists as lki_axes. */
 lk_tensor *lki_slice(lk_tensor *x, const lki_axes *begin, const lki_axes *size);
 

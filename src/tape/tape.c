@@ -193,6 +193,7 @@ static void add_gradient(walk *w, const lk_tensor *of, lk_tensor *g)
     int         part = !lki_bad(g) && lki_is_uniform(g) ? UNIFORM_PART : ROW_PART;
     lk_tensor **sum = &w->sum[part][*slot], *before = *sum;
     *sum = before ? lk_add(before, g) : g;
+    if (before) lki_join_rows(*sum, before, g);
     if (!lki_bad(*sum)) lki_retain(*sum);
     if (before && !lki_bad(before)) lki_drop(before);
 }
