@@ -138,11 +138,11 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
 static const struct {
     const char *kernel, *bias, *kernel_place, *bias_place;
 } NAMES[PROJECTIONS] = {
-    [QUERY] = {"query/kernel", "query/bias", "query_dense/vars/0", "query_dense/vars/1"},
-    [KEY] = {"key/kernel", "key/bias", "key_dense/vars/0", "key_dense/vars/1"},
-    [VALUE] = {"value/kernel", "value/bias", "value_dense/vars/0", "value_dense/vars/1"},
-    [GATE] = {"gate/kernel", "gate/bias", "gate_dense/vars/0", "gate_dense/vars/1"},
-    [OUTPUT] = {"attention_output/kernel", "attention_output/bias", "output_dense/vars/0", "output_dense/vars/1"},
+    [QUERY] = {"query/kernel", "query/bias", "_query_dense/vars/0", "_query_dense/vars/1"},
+    [KEY] = {"key/kernel", "key/bias", "_key_dense/vars/0", "_key_dense/vars/1"},
+    [VALUE] = {"value/kernel", "value/bias", "_value_dense/vars/0", "_value_dense/vars/1"},
+    [GATE] = {"gate/kernel", "gate/bias", "_gate_dense/vars/0", "_gate_dense/vars/1"},
+    [OUTPUT] = {"attention_output/kernel", "attention_output/bias", "_output_dense/vars/0", "_output_dense/vars/1"},
 };
 
 /* Initialisers that depend on the number of inputs and outputs count them in the kernel of three axes seen as a matrix. */
@@ -152,9 +152,10 @@ static lk_status add_projection(lk_layer *l, int i, lk_shape kernel, lk_shape fl
 {
     if (!has(l, i)) return LK_OK;
     const lk_multi_head_attention_layer_args *a = args_of(l);
+    const int  skipped = l->kind == &lki_multi_head_attention_kind; /* the names of GroupQueryAttention begin with _ */
     lki_weight w = LKI_WEIGHT(a, kernel, lki_first_glorot_uniform), b = LKI_WEIGHT(a, bias, lki_first_zeros);
-    w.name = NAMES[i].kernel, w.place = NAMES[i].kernel_place;
-    b.name = NAMES[i].bias, b.place = NAMES[i].bias_place;
+    w.name = NAMES[i].kernel, w.place = NAMES[i].kernel_place + skipped;
+    b.name = NAMES[i].bias, b.place = NAMES[i].bias_place + skipped;
     if (by_fans(a->kernel_initializer)) w.drawn_as = flat;
     LKI_TRY(lki_layer_weight(l, w, kernel));
     return a->use_bias == LK_OFF ? LK_OK : lki_layer_weight(l, b, bias);

@@ -1,5 +1,5 @@
 /* A model as a layer of another one: its layers, and so their weights, are part of this one. Its inputs may be followed by their
- * masks, in the same order. */
+ * masks, in the same order; as in Keras, an input then has that mask for layers that use it later, too. */
 #include "core/memory.h"
 #include "model/model.h"
 
@@ -50,7 +50,7 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     for (int i = 0; i < m->inputs; i++) {
         const int at = m->inputs + i;
         in[i] = pass->in.item[i];
-        if (at < pass->in.count && pass->in.item[at]) in[i] = lki_masked(in[i], pass->in.item[at], false);
+        if (at < pass->in.count && pass->in.item[at]) in[i] = lki_masked(in[i], pass->in.item[at], true);
     }
     const lk_tuple out = lki_flow_run(model_of(l), (lk_tuple){m->inputs, in}, pass);
     return out.count == 1 ? out.item[0] : lk_nest(out);
