@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/names.h"
-#include "keras/model_config.h"
+#include "keras/keras2.h"
 #include "model/compiled.h"
 #include "model/metric.h"
 #include <stdio.h>
@@ -273,7 +273,12 @@ lk_status lki_compile_read(const char *file, lk_model *m, const lki_json *config
     if (!config || config->type == LKI_JSON_NULL) return LK_OK;
     if (config->type != LKI_JSON_OBJECT)
         return lki_read_fail(&r, LK_EFORMAT, "it is %s; it should be an object", lki_json_kind(config));
-    return config->count ? compile_by(&r, m, config) : LK_OK;
+    if (!lki_is_keras2_compiled(config)) return config->count ? compile_by(&r, m, config) : LK_OK;
+    const lki_json *now = NULL;
+    lk_status       status = lki_keras2_convert_compiled(file, config, &now);
+    if (status == LK_OK) status = compile_by(&r, m, now);
+    lki_json_free(now);
+    return status;
 }
 
 /* ---- writing ---- */

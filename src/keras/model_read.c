@@ -2,6 +2,7 @@
 #include "keras/model_read.h"
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "keras/keras2.h"
 #include "keras/registered.h"
 #include "layer/operation.h"
 #include <stdio.h>
@@ -262,7 +263,7 @@ done:
 
 /* ---- either ---- */
 
-lk_model *lki_model_read(const char *file, const lki_json *v)
+static lk_model *read_model(const char *file, const lki_json *v)
 {
     const lki_reading r = {.file = file};
     const char       *class_name;
@@ -273,4 +274,15 @@ lk_model *lki_model_read(const char *file, const lki_json *v)
         return NULL;
     }
     return !strcmp(class_name, "Sequential") ? read_sequential(file, v, config) : lki_functional_read(file, config);
+}
+
+lk_model *lki_model_read(const char *file, const lki_json *v)
+{
+    const char     *class_name = lki_text_in(v, "class_name");
+    const lki_json *now = NULL;
+    lk_model       *m = NULL;
+    if (!class_name || !lki_is_model_class(class_name) || !lki_is_keras2(v)) return read_model(file, v);
+    if (lki_keras2_convert(file, v, &now) == LK_OK) m = read_model(file, now);
+    lki_json_free(now);
+    return m;
 }

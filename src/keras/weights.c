@@ -236,9 +236,20 @@ static lk_status fits(const values *v, const lki_h5_item *item, const lk_variabl
     return lki_weight_fits(v->name, item->name, &item->array, variable);
 }
 
-static lk_status want_path(values *v, const char *path, lk_variable *variable)
+/* Keras 2 has "_query_dense" where Keras 3 has "query_dense". */
+static const lki_h5_item *find_value(const values *v, const char *path)
 {
     const lki_h5_item *item = lki_h5_find(v->file, path);
+    const char        *part = strstr(path, "_dense/");
+    while (part > path && part[-1] != '/')
+        part--;
+    char *old LKI_RELEASED = !item && part ? lki_text_new("%.*s_%s", (int)(part - path), path, part) : NULL;
+    return old ? lki_h5_find(v->file, old) : item;
+}
+
+static lk_status want_path(values *v, const char *path, lk_variable *variable)
+{
+    const lki_h5_item *item = find_value(v, path);
     if (!item)
         return lki_fail(LK_EFORMAT, "%s: there is no \"%s\", which should be the value of \"%s\"", v->name, path, variable->name);
     LKI_TRY(fits(v, item, variable));

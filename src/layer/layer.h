@@ -146,7 +146,7 @@ struct lk_layer {
     lk_regularizer *activity;    /* for the layer's results; held by the arguments; NULL: none */
     char            seed[32];    /* "seed/7"; "": none given */
     const char     *policy;      /* the dtype policy that a Keras file gave it, static; NULL: float32. It only goes back to files */
-    char           *entry, *entry_class; /* made for an entry of a Keras file (lk_register_layer): it, as JSON, and its class; NULL */
+    char           *entry, *entry_class; /* of a Keras file, made by lk_register_layer(): as JSON, and its class; mostly NULL */
     lk_variable    *calls; /* training calls by hand, outside of a model: an input of its random numbers. A reference; mostly
                             * NULL */
     int             count;

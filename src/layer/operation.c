@@ -263,12 +263,31 @@ static lk_status add_row(void *arg, const lki_json *tensor)
     return LK_OK;
 }
 
+static lk_status has_shape(void *arg, const lki_json *tensor)
+{
+    bool *has = arg;
+    *has = *has && lki_json_get(tensor, "shape");
+    return LK_OK;
+}
+
+/* Of a file that has no shapes, as those of Keras 2: as the options say. */
+static int results_by_options(const operation *o)
+{
+    const lki_json *cuts = lki_json_get(o->config, "indices_or_sections"), *num = lki_json_get(o->config, "num");
+    const bool      two = !strcmp(o->line->class, "TopK") || !strcmp(o->line->class, "Moments");
+    const int64_t   n = cuts && cuts->whole ? cuts->integer : cuts ? cuts->count + 1 : num && num->whole ? num->integer : 1 + two;
+    return (int)lki_max(1, lki_min(n, LKI_MOST_OUTPUTS));
+}
+
 /* The number of results for the shapes that the file has. */
 static lk_status count_results(operation *o)
 {
+    bool     known = true;
     lk_shape row[LKI_MOST_INPUTS + 1];
     for (int i = 0; i <= LKI_MOST_INPUTS; i++)
         row[i] = (lk_shape){.rank = -1};
+    LKI_TRY(lki_call_form_all(o->form, has_shape, &known));
+    if (!known) return o->results = results_by_options(o), LK_OK;
     LKI_TRY(lki_call_form_all(o->form, add_row, row));
     for (int i = 0; i < LKI_MOST_INPUTS && row[i].rank >= 0; i++)
         if (!lki_row_valid(&row[i])) return lki_fail(LK_EFORMAT, "a tensor that it is called with has no valid shape");

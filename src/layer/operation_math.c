@@ -105,6 +105,23 @@ static lk_tensor *arctan(lk_tensor *x)
     return lk_add(lk_mul(s, from), lk_add(lk_mul(p, r), r));
 }
 
+/* Giles' approximation for f32: two polynomials in w = -log(1 - x^2), for w below 5 and above. */
+static lk_tensor *erfinv(lk_tensor *x)
+{
+    static const double NEAR[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                                  -0.00125372503, -0.00417768164, 0.246640727,    1.50140941},
+                        FAR[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                                 -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
+    lk_tensor *w = lk_neg(lk_log1p(lk_neg(lk_square(x)))), *near = is_below(w, 5);
+    lk_tensor *a = plus(w, -2.5), *b = plus(lk_sqrt(lk_maximum(w, lki_like(w, 5))), -3), *p = lki_like(x, NEAR[0]),
+              *q = lki_like(x, FAR[0]);
+    for (int i = 1; i < LKI_COUNT(NEAR); i++) {
+        p = plus(lk_mul(p, a), NEAR[i]);
+        q = plus(lk_mul(q, b), FAR[i]);
+    }
+    return lk_mul(lk_where(near, p, q), x);
+}
+
 static lk_tensor *arcsin(lk_tensor *x)
 {
     lk_tensor *root = lk_sqrt(lk_mul(one_less(x), plus(x, 1)));
@@ -115,6 +132,7 @@ OF_FLOATS(arcsinh, on_both_sides(x, arcsinh))
 OF_FLOATS(arctanh, on_both_sides(x, arctanh))
 OF_FLOATS(arccosh, arccosh(x))
 OF_FLOATS(arctan, arctan(x))
+OF_FLOATS(erfinv, erfinv(x))
 OF_FLOATS(arcsin, arcsin(x))
 OF_FLOATS(arccos, lk_sub(lki_like(x, PI / 2), arcsin(x)))
 
@@ -224,6 +242,18 @@ OPERATION(logical_not)
 {
     lk_tensor *x = lki_arg_truth(c, "x");
     return lki_bad(x) ? x : lk_logical_not(x);
+}
+
+/* Each entry of x1 against all of x2, which is a constant. */
+OPERATION(is_in)
+{
+    lk_tensor      *two[2];
+    const lki_json *v = lki_arg(c, "x2");
+    if (!lki_arg_pair(c, "x1", "x2", false, two)) return &lki_poison;
+    if (!v || lki_call_form_tensor(v) >= 0) return lki_arg_refuse(c, "x2 should be a constant");
+    lk_tensor *all = lk_reshape(two[1], LK_SHAPE(lk_size(two[1])));
+    lk_tensor *any = lk_reduce_any(lk_equal(lk_expand_dims(two[0], lk_rank(two[0])), all), .axis = LK_AXES(lk_rank(two[0])));
+    return lki_arg_switch(c, "invert", false) ? lk_logical_not(any) : any;
 }
 
 /* ---- choices ---- */

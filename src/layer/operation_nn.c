@@ -103,6 +103,21 @@ static lk_tensor *pooled(const lki_operands *c, lk_tensor *(*sequences)(lk_pool_
 OPERATION(max_pool) { return pooled(c, lk_nn_max_pool1d_kw, lk_nn_max_pool2d_kw); }
 OPERATION(average_pool) { return pooled(c, lk_nn_avg_pool1d_kw, lk_nn_avg_pool2d_kw); }
 
+static lk_tensor *adapted(const lki_operands *c, lk_tensor *(*pool)(lk_tensor *, lk_axes))
+{
+    lk_tensor *x = lki_arg_float(c, "inputs");
+    const int  n = lki_bad(x) ? 0 : x->shape.rank - 2;
+    lki_axes   size;
+    if (strcmp(lki_arg_word(c, "data_format", "channels_last"), "channels_last"))
+        return lki_arg_refuse(c, "only data_format \"channels_last\" is supported");
+    if (lki_bad(x) || !lki_arg_list(c, "output_size", &size)) return &lki_poison;
+    for (const bool one = size.count == 1; one && size.count < n; size.count++)
+        size.value[size.count] = size.value[0];
+    return pool(x, lki_axes_list(&size));
+}
+OPERATION(adaptive_max_pool) { return adapted(c, lk_nn_adaptive_max_pool); }
+OPERATION(adaptive_average_pool) { return adapted(c, lk_nn_adaptive_avg_pool); }
+
 /* A kernel is a constant: one of each row would be another computation. */
 static bool is_constant(const lki_operands *c, const char *name)
 {
@@ -127,6 +142,8 @@ static lk_tensor *convolved(const lki_operands *c, const char *kernel, const cha
         if (strides.count == 1) strides = (lki_axes){2, {1, strides.value[0]}};
         if (dilation.count == 1) dilation = (lki_axes){2, {1, dilation.value[0]}};
     }
+    if (lki_bad(x) || lki_bad(w)) return &lki_poison;
+    if (w->shape.rank != 4) return lki_arg_refuse(c, "%s and inputs do not have as many axes", kernel);
     lk_conv_args a = {.x = x, .kernel = w, .padding = (lk_padding)padding};
     if (strides.count) a.strides = lki_axes_list(&strides);
     if (dilation.count) a.dilation = lki_axes_list(&dilation);
@@ -138,14 +155,7 @@ static lk_tensor *convolved(const lki_operands *c, const char *kernel, const cha
     lk_tensor *y = function(a);
     return n == 1 && !lki_bad(y) ? (lk_squeeze)(y, LK_AXES(1)) : y;
 }
-OPERATION(conv)
-{
-    lk_tensor *x = lki_arg_float(c, "inputs"), *w = lki_arg_float(c, "kernel");
-    const bool groups = !lki_bad(x) && !lki_bad(w) && w->shape.rank >= 2 && x->shape.rank >= 2 &&
-                        x->shape.dim[x->shape.rank - 1] != w->shape.dim[w->shape.rank - 2];
-    return groups ? lki_arg_refuse(c, "the kernel has another number of channels; groups are not supported")
-                  : convolved(c, "kernel", NULL, lk_nn_conv2d_kw);
-}
+OPERATION(conv) { return convolved(c, "kernel", NULL, lk_nn_conv2d_kw); }
 OPERATION(depthwise_conv) { return convolved(c, "kernel", NULL, lk_nn_depthwise_conv2d_kw); }
 OPERATION(separable_conv) { return convolved(c, "depthwise_kernel", "pointwise_kernel", lk_nn_separable_conv2d_kw); }
 OPERATION(conv_transpose)

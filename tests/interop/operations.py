@@ -64,7 +64,9 @@ UNARY = ("absolute negative square sign ceil floor trunc exp exp2 expm1 sin cos 
          "logical_not round cbrt copy isposinf isneginf isreal ones_like zeros_like conj real imag angle fabs reciprocal "
          "nan_to_num stop_gradient empty_like").split()
 for n in UNARY:
-    if n == "empty_like":
+    if n == "tan":
+        form(n, lambda x: ops.tan(inside(x)))
+    elif n == "empty_like":
         form(n, lambda x: ops.multiply(ops.empty_like(x), 0.0))
     elif n in ("cbrt", "reciprocal"):
         form(n, lambda x, f=getattr(ops, n): f(positive(x)))
@@ -266,6 +268,12 @@ form("crop_images", lambda x: ops.image.crop_images(x, top_cropping=1, left_crop
 form("pad_images", lambda x: ops.image.pad_images(x, 1, 2, target_height=7, target_width=9), (4, 6, 3))
 
 
+form("adaptive_max_pool", lambda x: ops.adaptive_max_pool(x, (2, 3)), (4, 6, 2))
+form("adaptive_average_pool", lambda x: ops.adaptive_average_pool(x, (2, 2)), (5, 6, 2))
+form("isin", lambda x: ops.isin(ids(x, 5), [1, 3]))
+form("erfinv", lambda x: ops.erfinv(inside(x)))
+
+
 def model_of(name):
     """Rows go through a Dense, so that gradients go through the operation; its results through another one."""
     shapes, function = FORMS[name]
@@ -387,6 +395,7 @@ def write_cases():
             found.append(text)
     with open(path, "w") as file:
         file.write("/* Written by tests/interop/operations.py --cases: CASE(name, shapes of rows, output, layers, results). */\n")
+        file.write("/* clang-format off */\n")
         file.write("\n".join(found) + "\n")
     print(len(found), "cases")
 

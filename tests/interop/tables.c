@@ -13,6 +13,13 @@ static void print_classes(lki_kind kind, const char *what)
         if (c->name) printf("%s %s\n", what, c->name);
 }
 
+static void print_operations(void)
+{
+    const char *name;
+    for (int i = 0; (name = lki_operation_class_at(NULL, i)); i++)
+        printf("operation %s\n", name);
+}
+
 /* The words of the option `activation` of Dense. */
 static void print_activations(void)
 {
@@ -33,8 +40,7 @@ int main(int argc, char **argv)
         return 0;
     }
     print_classes(LKI_KIND_LAYER, "layer");
-    for (int i = 0; lki_operation_class_at(NULL, i); i++)
-        printf("operation %s\n", lki_operation_class_at(NULL, i));
+    print_operations();
     print_classes(LKI_KIND_LOSS, "loss");
     print_classes(LKI_KIND_METRIC, "metric");
     print_classes(LKI_KIND_OPTIMIZER, "optimizer");
