@@ -298,6 +298,8 @@ TEST(test_conv_models)
     check_layer(square(0, 6, 3, 4, 3, 1, 1, 0), 0);
     check_layer(square(3, 2, 3, 4, 3, 1, 1, 0), 0); /* no output */
     check_layer(square(2, 6, 8, 100, 1, 1, 1, 0), 0);
+    check_layer(square(3, 7, 130, 129, 1, 1, 1, 0), 0); /* a matrix product */
+    check_layer(square(2, 20, 128, 128, 1, 1, 1, 0), 1);
     check_layer(square(2, 9, 6, 10, 5, 1, 1, 2), 1);
     check_layer(square(2, 11, 1, 6, 5, 1, 1, 0), 0);
     check_layer(square(2, 12, 16, 33, 3, 2, 1, 1), 0);

@@ -101,8 +101,8 @@ typedef struct inside { /* the columns from <= i < to of a row are inside the im
     int64_t from, to;
 } inside;
 
-/* Computes P neighbours of a row. The columns that they read are numbered from 0. Columns i < from and i >= to are outside the image
- * and are left out. */
+/* Computes P neighbours of a row. The columns that they read are numbered from 0. Columns i < from and i >= to are outside the
+ * image and are left out. */
 ALWAYS void one_window(const float *x, const float *w, float *y, int64_t C, int64_t Q, int64_t taps, int64_t down, int64_t under,
                        int64_t apart, int64_t from, int64_t to, const int P, const int KW, const int STEP)
 {

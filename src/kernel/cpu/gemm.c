@@ -406,7 +406,7 @@ static int64_t used_columns(const sizes *s, int64_t N, int64_t rows, const lki_l
 }
 
 /* Enough for any range of rows of the result. */
-static size_t matmul_scratch(const lki_args *g)
+size_t ISA(lki_f32_matmul_scratch)(const lki_args *g)
 {
     const sizes   s = sizes_of(g);
     const int64_t kn = lki_min(s.K, BLOCK_K), nn = lki_min(lki_round_up(s.N, COLS), BLOCK_N);
@@ -455,5 +455,5 @@ void ISA(lki_f32_matmul)(const lki_args *g)
 
 void ISA(lki_register_matmul)(lki_kernels *k)
 {
-    lki_kernel_set(k, LKI_K_matmul, LK_F32, ISA(lki_f32_matmul), matmul_scratch, VARIANT);
+    lki_kernel_set(k, LKI_K_matmul, LK_F32, ISA(lki_f32_matmul), ISA(lki_f32_matmul_scratch), VARIANT);
 }

@@ -81,18 +81,20 @@ void lki_register_live_avx2(lki_kernels *k);
 void lki_register_live_avx512(lki_kernels *k);
 
 /* The kernels themselves: AVX-512 passes shapes that would leave half of its vectors empty to AVX2. */
-void lki_f32_matmul_avx2(const lki_args *a);
-void lki_f32_matmul_avx512(const lki_args *a);
-void lki_f32_conv2d_avx2(const lki_args *a);
-void lki_f32_conv2d_avx512(const lki_args *a);
-void lki_f32_conv2d_grad_x_avx2(const lki_args *a);
-void lki_f32_conv2d_grad_x_avx512(const lki_args *a);
-void lki_f32_conv2d_grad_w_avx2(const lki_args *a);
-void lki_f32_conv2d_grad_w_avx512(const lki_args *a);
-void lki_f32_conv2d_pool_grad_x_avx2(const lki_args *a);
-void lki_f32_conv2d_pool_grad_x_avx512(const lki_args *a);
-void lki_f32_conv2d_pool_grad_w_avx2(const lki_args *a);
-void lki_f32_conv2d_pool_grad_w_avx512(const lki_args *a);
+void   lki_f32_matmul_avx2(const lki_args *a);
+void   lki_f32_matmul_avx512(const lki_args *a);
+size_t lki_f32_matmul_scratch_avx2(const lki_args *a);
+size_t lki_f32_matmul_scratch_avx512(const lki_args *a);
+void   lki_f32_conv2d_avx2(const lki_args *a);
+void   lki_f32_conv2d_avx512(const lki_args *a);
+void   lki_f32_conv2d_grad_x_avx2(const lki_args *a);
+void   lki_f32_conv2d_grad_x_avx512(const lki_args *a);
+void   lki_f32_conv2d_grad_w_avx2(const lki_args *a);
+void   lki_f32_conv2d_grad_w_avx512(const lki_args *a);
+void   lki_f32_conv2d_pool_grad_x_avx2(const lki_args *a);
+void   lki_f32_conv2d_pool_grad_x_avx512(const lki_args *a);
+void   lki_f32_conv2d_pool_grad_w_avx2(const lki_args *a);
+void   lki_f32_conv2d_pool_grad_w_avx512(const lki_args *a);
 
 /* `rows` in pieces of at most `most`, as equal as possible: pieces of 5 and 4 instead of 8 and 1. */
 static inline int64_t lki_even_pieces(int64_t rows, int64_t most) { return lki_ceil_div(rows, most); }
