@@ -298,6 +298,126 @@ typedef struct lk_interleave_args {
 #define lk_dataset_interleave(...) lk_dataset_interleave_kw(LKI_KW(lk_interleave_args, __VA_ARGS__))
 LK_API lk_dataset *lk_dataset_interleave_kw(lk_interleave_args args);
 
+/* The datasets of all elements, one after the other. */
+LK_API lk_dataset *lk_dataset_flat_map(lk_dataset *d, lk_interleave_fn fn, void *user);
+
+typedef struct lk_window_args {
+    const char *kw_;
+    lk_dataset *dataset;        /* required */
+    int64_t     size;           /* required: elements of a window */
+    lk_integer  shift;          /* default size: how far the next window begins after this one */
+    lk_integer  stride;         /* default 1: which elements of the input belong to a window */
+    lk_switch   drop_remainder; /* default LK_OFF: the last windows may have fewer elements */
+} lk_window_args;
+/* Windows over the elements: each is one element, whose tensors are stacked, as window() and then batch() of each window in
+ * TensorFlow. Their leading axis is not that of a batch. */
+#define lk_dataset_window(...) lk_dataset_window_kw(LKI_KW(lk_window_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_window_kw(lk_window_args args);
+
+LK_API lk_dataset *lk_dataset_take_while(lk_dataset *d, lk_filter_fn fn, void *user);         /* ends before the first 0 */
+LK_API lk_dataset *lk_dataset_unique(lk_dataset *d);                                          /* the first of equal elements */
+LK_API lk_dataset *lk_dataset_rebatch(lk_dataset *d, int64_t size, lk_switch drop_remainder); /* batches of another size */
+
+/* A choice between datasets. LK_DATASETS(a, b, c) is a list of them. */
+#define LK_DATASETS(...)                                                                                                           \
+    (int)LKI_N(lk_dataset *, 0, __VA_ARGS__) - 1, (lk_dataset *const[]) { 0, __VA_ARGS__ }
+
+/* lk_dataset_choose_from(choices, LK_ON, LK_DATASETS(a, b)): the next element of the dataset whose number, from 0, the next element
+ * of `choices`, an integer, has. With stop_on_empty it ends when that dataset has ended; else the choice is skipped. */
+LK_API lk_dataset *lk_dataset_choose_from(lk_dataset *choices, lk_switch stop_on_empty, int count, lk_dataset *const *one_based);
+
+typedef struct lk_sample_args {
+    const char        *kw_;
+    int                count;                      /* required */
+    lk_dataset *const *datasets;                   /* required: datasets[0] to [count - 1] */
+    const double      *weights;                    /* default: equal */
+    lk_number          seed;                       /* default: the process's random seed */
+    lk_switch          stop_on_empty_dataset;      /* default LK_OFF: it ends when all have ended */
+    lk_switch          rerandomize_each_iteration; /* default LK_OFF: the same choices in each iteration */
+} lk_sample_args;
+/* Each element from a dataset that is chosen at random. Choices depend only on the seed, the place in the pipeline and, with
+ * rerandomize_each_iteration, the iteration. They are not those of TensorFlow. */
+#define lk_dataset_sample_from(...) lk_dataset_sample_from_kw(LKI_KW(lk_sample_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_sample_from_kw(lk_sample_args args);
+
+typedef struct lk_random_dataset_args {
+    const char *kw_;
+    lk_number   seed;                       /* default: the process's random seed */
+    lk_switch   rerandomize_each_iteration; /* default LK_OFF */
+} lk_random_dataset_args;
+#define lk_dataset_random(...) lk_dataset_random_kw(LKI_KW(lk_random_dataset_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_random_kw(lk_random_dataset_args args); /* i64 from 0 to 2^32 - 1, without end */
+
+typedef int64_t (*lk_key_fn)(lk_tuple element, void *user);
+typedef lk_dataset *(*lk_window_fn)(int64_t key, lk_dataset *window, void *user);
+typedef int64_t (*lk_window_size_fn)(int64_t key, void *user);
+typedef struct lk_group_args {
+    const char       *kw_;
+    lk_dataset       *dataset;        /* required */
+    lk_key_fn         key;            /* required: the group of an element */
+    lk_window_fn      reduce;         /* required: the dataset for a full window of a group, for example batches of it */
+    int64_t           window_size;    /* elements of a window; or */
+    lk_window_size_fn window_size_fn; /* a size for each key */
+    void             *user;
+} lk_group_args;
+/* Collect elements by key, and return the elements of reduce(window) as soon as a window is full; at the end of the input the
+ * windows that are not full, in the order of keys. */
+#define lk_dataset_group_by_window(...) lk_dataset_group_by_window_kw(LKI_KW(lk_group_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_group_by_window_kw(lk_group_args args);
+
+typedef struct lk_bucket_args {
+    const char    *kw_;
+    lk_dataset    *dataset;        /* required */
+    lk_key_fn      length;         /* required: of an element */
+    int            count;          /* of boundaries */
+    const int64_t *boundaries;     /* required, ascending: bucket 0 has lengths below boundaries[0] */
+    const int64_t *sizes;          /* required: count + 1 batch sizes */
+    lk_number      padding;        /* default 0 */
+    lk_switch      no_padding;     /* default LK_OFF; LK_ON: elements of a bucket must have one shape */
+    lk_switch      drop_remainder; /* default LK_OFF */
+    void          *user;
+} lk_bucket_args;
+/* Batches of elements of similar length, each padded to the longest of its batch. */
+#define lk_dataset_bucket_by_sequence_length(...) lk_dataset_bucket_by_sequence_length_kw(LKI_KW(lk_bucket_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_bucket_by_sequence_length_kw(lk_bucket_args args);
+
+typedef struct lk_resample_args {
+    const char   *kw_;
+    lk_dataset   *dataset;  /* required */
+    lk_key_fn     class_fn; /* required: 0 to classes - 1 */
+    int           classes;  /* required */
+    const double *target;   /* required: the share of each class that is wanted */
+    const double *initial;  /* default: estimated from the elements so far */
+    lk_number     seed;     /* default: the process's random seed */
+    void         *user;
+} lk_resample_args;
+/* Drop elements at random so that classes have the wanted shares. Each element has its class, i64, before its tensors. */
+#define lk_dataset_rejection_resample(...) lk_dataset_rejection_resample_kw(LKI_KW(lk_resample_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_rejection_resample_kw(lk_resample_args args);
+
+/* fn(state, element) returns a tuple: the new state, which has the types and shapes of `initial`, then the tensors of an
+ * element. */
+typedef lk_tuple (*lk_scan_fn)(lk_tuple state, lk_tuple element, void *user);
+LK_API lk_dataset *lk_dataset_scan(lk_dataset *d, lk_tuple initial, lk_scan_fn fn, void *user);
+
+typedef struct lk_list_files_args {
+    const char *kw_;
+    lk_names    patterns; /* required: LK_FILES("data/part-*.tfrecord"); as the shell expands them */
+    lk_switch   shuffle;  /* default LK_ON; LK_OFF: in byte order */
+    lk_number   seed;     /* default: the process's random seed */
+} lk_list_files_args;
+/* The names of the files that match, u8 [bytes] each. This call looks for them; it is an error if there are none. */
+#define lk_dataset_list_files(...) lk_dataset_list_files_kw(LKI_KW(lk_list_files_args, __VA_ARGS__))
+LK_API lk_dataset *lk_dataset_list_files_kw(lk_list_files_args args);
+
+/* Write all elements to a file, which gets its name when it is complete; and the elements of such a file. The format is that of
+ * lk_dataset_cache(), not TensorFlow's. */
+LK_API lk_status   lk_dataset_save(lk_dataset *d, const char *path);
+LK_API lk_dataset *lk_dataset_load(const char *path);
+
+/* The only element. An error if there is none, or more than one. */
+LK_API lk_tuple lk_dataset_get_single_element(lk_dataset *d);
+
 /* state = fn(state, element) for all elements. fn is compiled, and a whole epoch is one call. */
 typedef lk_tuple (*lk_fold_fn)(lk_tuple state, lk_tuple element, void *user);
 typedef struct lk_fold_args {

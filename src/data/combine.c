@@ -143,10 +143,9 @@ static const lki_dataset_ops zip_ops = {.name = "lk_dataset_zip",
                                         .cardinality = zip_cardinality,
                                         .spec = zip_spec};
 
-/* Batches only where all inputs are batches, of one size. */
-static void agree_on_batches(lk_dataset *d)
+void lki_agree_on_batches(lk_dataset *d, int count)
 {
-    for (int i = 1; i < d->inputs; i++) {
+    for (int i = 1; i < count; i++) {
         const lk_dataset *other = d->input[i];
         if (other->batching != d->batching) d->batching = LKI_MAYBE_BATCHED;
         if (other->global != d->global) d->global = 0;
@@ -163,7 +162,7 @@ lk_dataset *lk_dataset_zip_of(int count, lk_dataset *const *one_based)
     for (int i = 1; i <= count; i++)
         if (!lki_dataset_usable(zip_ops.name, one_based[i])) return NULL;
     lk_dataset *d = lki_dataset_new(&zip_ops, sizeof *d, count, one_based + 1);
-    if (d) agree_on_batches(d);
+    if (d) lki_agree_on_batches(d, d->inputs);
     return d;
 }
 
@@ -216,7 +215,7 @@ lk_dataset *lk_dataset_concatenate(lk_dataset *a, lk_dataset *b)
     LKI_SCOPE_ERRORS;
     if (!lki_dataset_usable(concatenate_ops.name, a) || !lki_dataset_usable(concatenate_ops.name, b)) return NULL;
     lk_dataset *d = lki_dataset_new(&concatenate_ops, sizeof *d, 2, (lk_dataset *const[]){a, b});
-    if (d) agree_on_batches(d);
+    if (d) lki_agree_on_batches(d, d->inputs);
     return d;
 }
 
@@ -428,4 +427,9 @@ lk_dataset *lk_dataset_interleave_kw(lk_interleave_args a)
     n->base.exact = false;
     n->base.print = lki_mix((uint64_t)n->cycle, (uint64_t)n->block);
     return &n->base;
+}
+
+lk_dataset *lk_dataset_flat_map(lk_dataset *d, lk_interleave_fn fn, void *user)
+{
+    return lk_dataset_interleave(d, fn, user, .cycle_length = 1);
 }

@@ -107,6 +107,10 @@ lk_status lki_element_tensors(const lki_element *e, lk_tensor **out);
 lk_status lki_element_of_tuple(const char *call, lk_tuple t, lki_element *out);
 lk_status lki_check_tuple(const char *call, lk_tuple t);
 
+/* Call a function with an element's tensors, in a step of its own. Its status, or that of an error it has reported. */
+typedef lk_status lki_element_fn(lk_tuple tensors, void *context);
+lk_status         lki_element_call(const lki_element *e, lki_element_fn *fn, void *context);
+
 /* n elements as one PLAIN set of n rows: bytes are copied unless the rows are neighbours already. LK_ESHAPE, in the name of `call`,
  * if types or shapes differ. */
 lk_status lki_stack(const char *call, int64_t n, const lki_element *e, lki_rowset **out);
@@ -290,6 +294,16 @@ lk_dataset *lki_prefetch_node(lk_dataset *d, int elements, bool alone);
 
 /* A map whose function gets a reference-counted object as `user`, which the map keeps. */
 lk_dataset *lki_map_with(lk_dataset *d, lk_fn fn, void *object, int parallel);
+
+/* Batches only where all of the first `count` inputs are batches, of one size. */
+void lki_agree_on_batches(lk_dataset *d, int count);
+
+/* A number in [0, 1) that depends on these only. */
+double lki_draw(uint64_t key, uint64_t counter, uint64_t number);
+
+/* The seed that was given, or the pipeline's; false and an error if it is not an integer from 0 to 2^53. */
+bool     lki_seed_fits(const char *call, lk_number seed);
+uint64_t lki_seed_of(const lki_cursor *c, lk_number given, const char *stream);
 
 /* start, start + 1, ... without end, i64. */
 lk_dataset *lki_counter_node(int64_t start);

@@ -480,16 +480,35 @@ typedef struct filter_node {
     void        *user;
 } filter_node;
 
-static lk_status passes(const filter_node *n, const lki_element *e, bool *yes)
+lk_status lki_element_call(const lki_element *e, lki_element_fn *fn, void *context)
 {
     lk_tensor *item[LKI_MOST_COLUMNS];
     lki_block  step LKI_FREED_BY(lki_step_leave) = lki_step_enter();
-    *yes = false;
     LKI_TRY(step.owner ? lki_element_tensors(e, item) : LK_ENOMEM);
     const lk_tuple t = lki_tuple_new(e->set->count, item);
     if (!t.count) return LK_ENOMEM;
-    *yes = n->fn(t, n->user) != 0;
+    LKI_TRY(fn(t, context));
     return lk_failed() ? lk_error_code() : LK_OK;
+}
+
+typedef struct question {
+    const filter_node *node;
+    bool               yes;
+} question;
+
+static lk_status ask(lk_tuple t, void *context)
+{
+    question *q = context;
+    q->yes = q->node->fn(t, q->node->user) != 0;
+    return LK_OK;
+}
+
+static lk_status passes(const filter_node *n, const lki_element *e, bool *yes)
+{
+    question  q = {n, false};
+    lk_status status = lki_element_call(e, ask, &q);
+    *yes = q.yes;
+    return status;
 }
 
 static lk_status filter_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
@@ -523,6 +542,40 @@ lk_dataset *lk_dataset_filter(lk_dataset *d, lk_filter_fn fn, void *user)
     if (!lki_dataset_usable(filter_ops.name, d)) return NULL;
     if (!fn) return lki_fail(LK_EINVAL, "%s: the function is missing", filter_ops.name), NULL;
     filter_node *n = lki_dataset_new(&filter_ops, sizeof *n, 1, &d);
+    if (!n) return NULL;
+    n->fn = fn;
+    n->user = user;
+    return &n->base;
+}
+
+/* ---- take_while: elements up to the first that does not pass ---- */
+
+static lk_status take_while_next(lki_cursor *c, int64_t want, lki_element *out, int64_t *got)
+{
+    for (int64_t have; *got < want; ++*got) {
+        lki_element e;
+        bool        yes = false;
+        LKI_TRY(lki_cursor_next(c->input[0], 1, &e, &have));
+        if (!have) break;
+        lk_status status = lki_elements_settle(c->dataset->ops->name, 1, &e);
+        if (status == LK_OK) status = passes((const filter_node *)c->dataset, &e, &yes);
+        if (status == LK_OK && yes) out[*got] = e;
+        else lki_elements_drop(1, &e);
+        LKI_TRY(status);
+        if (!yes) break;
+    }
+    return LK_OK;
+}
+
+static const lki_dataset_ops take_while_ops = {
+    .name = "lk_dataset_take_while", .next = take_while_next, .cardinality = filter_cardinality};
+
+lk_dataset *lk_dataset_take_while(lk_dataset *d, lk_filter_fn fn, void *user)
+{
+    LKI_SCOPE_ERRORS;
+    if (!lki_dataset_usable(take_while_ops.name, d)) return NULL;
+    if (!fn) return lki_fail(LK_EINVAL, "%s: the function is missing", take_while_ops.name), NULL;
+    filter_node *n = lki_dataset_new(&take_while_ops, sizeof *n, 1, &d);
     if (!n) return NULL;
     n->fn = fn;
     n->user = user;

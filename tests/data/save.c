@@ -39,6 +39,71 @@ static lk_dataset *shuffled(int n, int buffer) { return lk_dataset_shuffle(rows_
 
 static lk_dataset *twice(lk_dataset *d) { return lk_dataset_concatenate(d, d); }
 
+static int is_small(lk_tuple e, void *user)
+{
+    (void)user;
+    return lk_item(e.item[1]) < 9;
+}
+
+static lk_tuple third(lk_tuple e, void *user)
+{
+    (void)user;
+    return LK_TUPLE(lk_cast(lk_mod(e.item[0], lk_scalar(3)), LK_I64));
+}
+
+static lk_dataset *chosen(void)
+{
+    return lk_dataset_choose_from(lk_dataset_map(lk_dataset_range(9), third), LK_OFF,
+                                  LK_DATASETS(shuffled(4, 4), rows_of(2), rows_of(3)));
+}
+
+static lk_dataset *sampled(void)
+{
+    static const double weights[] = {1, 2};
+    lk_dataset         *list[] = {shuffled(7, 4), rows_of(9)};
+    return lk_dataset_sample_from(2, list, weights, .rerandomize_each_iteration = LK_ON);
+}
+
+static int64_t by_four(lk_tuple e, void *user)
+{
+    (void)user;
+    return (int64_t)lk_item(e.item[1]) % 4;
+}
+
+static int64_t size_of(lk_tuple e, void *user)
+{
+    (void)user;
+    return lk_dim(e.item[0], 0);
+}
+
+static lk_dataset *bucketed(void)
+{
+    static const int64_t bounds[] = {2}, sizes[] = {2, 3};
+    return lk_dataset_bucket_by_sequence_length(lk_dataset_from_generator(uneven, NULL), size_of, 1, bounds, sizes);
+}
+
+static lk_dataset *in_shuffled_pairs(int64_t key, lk_dataset *window, void *user)
+{
+    (void)key, (void)user;
+    return lk_dataset_batch(lk_dataset_shuffle(window, 3), 2);
+}
+
+static lk_tuple adds_up(lk_tuple state, lk_tuple e, void *user)
+{
+    (void)user;
+    lk_tensor *sum = lk_add(state.item[0], e.item[0]);
+    return LK_TUPLE(sum, sum, e.item[1]);
+}
+
+static const double shares[] = {0.125, 0.375, 0.25, 0.25};
+
+static lk_dataset *stored(void)
+{
+    const char *path = temporary("stored");
+    if (access(path, F_OK)) lk_dataset_save(rows_of(9), path);
+    return lk_dataset_load(path);
+}
+
 /* One pipeline each; every operation is in one of them, most with a shuffle above and below. */
 #define PIPELINES(X)                                                                                                               \
     X(lk_dataset_from_tensors(LK_TUPLE(lk_scalar(3))))                                                                             \
@@ -93,7 +158,23 @@ static lk_dataset *twice(lk_dataset *d) { return lk_dataset_concatenate(d, d); }
     X(twice(lk_dataset_prefetch(lk_dataset_cache(lk_dataset_batch(shuffled(9, 9), 2)), 2)))                                        \
     X(lk_dataset_shuffle(twice(lk_dataset_cache(lk_dataset_batch(shuffled(9, 9), 2))), 4))                                         \
     X(lk_dataset_shuffle(lk_dataset_map(twice(lk_dataset_map(rows_of(5), half)), half), 4))                                        \
-    X(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_cache(lk_dataset_map(rows_of(12), half), .file = temporary("saved")), 5), 3))
+    X(lk_dataset_batch(lk_dataset_shuffle(lk_dataset_cache(lk_dataset_map(rows_of(12), half), .file = temporary("saved")), 5), 3)) \
+    X(lk_dataset_window(shuffled(11, 4), 3, 2, 2))                                                                                 \
+    X(lk_dataset_shuffle(lk_dataset_window(rows_of(11), 2, .shift = 5), 2))                                                        \
+    X(lk_dataset_flat_map(shuffled(4, 4), shuffled_rows, NULL))                                                                    \
+    X(lk_dataset_rebatch(lk_dataset_batch(shuffled(11, 5), 4), 3, LK_OFF))                                                         \
+    X(lk_dataset_take_while(shuffled(15, 3), is_small, NULL))                                                                      \
+    X(lk_dataset_unique(lk_dataset_concatenate(shuffled(9, 4), rows_of(12))))                                                      \
+    X(chosen())                                                                                                                    \
+    X(sampled())                                                                                                                   \
+    X(lk_dataset_shuffle(lk_dataset_take(lk_dataset_random(), 9), 4))                                                              \
+    X(lk_dataset_group_by_window(shuffled(15, 4), by_four, in_shuffled_pairs, 3))                                                  \
+    X(lk_dataset_shuffle(lk_dataset_group_by_window(rows_of(15), by_four, in_shuffled_pairs, 3), 3))                               \
+    X(bucketed())                                                                                                                  \
+    X(lk_dataset_scan(shuffled(9, 4), LK_TUPLE(lk_zeros(LK_SHAPE(3), LK_F32)), adds_up, NULL))                                     \
+    X(lk_dataset_shuffle(lk_dataset_rejection_resample(shuffled(25, 9), by_four, 4, shares), 3))                                   \
+    X(lk_dataset_repeat(lk_dataset_rejection_resample(rows_of(25), by_four, 4, shares, shares), 2))                                \
+    X(lk_dataset_shuffle(stored(), 4))
 
 /* The k-th of the list. */
 static lk_dataset *make(int wanted, const char **text)
