@@ -186,14 +186,21 @@ static bool find_useful(walk *w, int count)
     return true;
 }
 
+static lk_tensor *plus(lk_tensor *a, lk_tensor *b)
+{
+    if (!a || !b) return a ? a : b;
+    lk_tensor *sum = lk_add(a, b);
+    lki_join_rows(sum, a, b);
+    return sum;
+}
+
 static void add_gradient(walk *w, const lk_tensor *of, lk_tensor *g)
 {
     int *slot = lki_map_find(&w->useful, of->id);
     if (!slot || !g) return;
     int         part = !lki_bad(g) && lki_is_uniform(g) ? UNIFORM_PART : ROW_PART;
     lk_tensor **sum = &w->sum[part][*slot], *before = *sum;
-    *sum = before ? lk_add(before, g) : g;
-    if (before) lki_join_rows(*sum, before, g);
+    *sum = plus(before, g);
     if (!lki_bad(*sum)) lki_retain(*sum);
     if (before && !lki_bad(before)) lki_drop(before);
 }
@@ -310,8 +317,6 @@ static void walk_end(walk *w)
     w->tape->used = true;
 }
 
-static lk_tensor *plus(lk_tensor *a, lk_tensor *b) { return a && b ? lk_add(a, b) : a ? a : b; }
-
 lk_tuple lk_tape_gradient_of_all(lk_tape *tape, lk_tuple targets, lk_tuple sources, lk_tuple upstream)
 {
     LKI_NEAREST;
@@ -371,8 +376,7 @@ static lk_tensor *held(lk_tensor *t)
     return t;
 }
 
-/* A variable may have been read several times; its gradient is the sum over the reads, in their order. */
-/* Readings of a variable in the order they were made. */
+/* Readings of a variable in the order they were made; its gradient is their sum, in this order. */
 static bool link_readings(walk *w)
 {
     bool good = true;

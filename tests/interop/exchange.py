@@ -11,8 +11,8 @@ interop/models) loads it, predicts, writes it back, trains it and writes it agai
     crash     a signal, no end in time, or nothing said
     keras     Keras cannot make or run the model
 
-Training is chaotic where a model normalises noise: where a loss differs by more than the bound, Keras trains again from weights
-moved by one part in ten million, and a difference up to some times what that makes of it is right. Random layers are compared in
+Training is chaotic where a model normalises noise: where a number differs by more than the bound, Keras computes it again from
+weights and inputs moved by one part in ten million, and a difference up to some times what that makes of it is right. Random layers are compared in
 predict and are run in training; with rates set to 0, in training too."""
 import contextlib
 import json
@@ -124,12 +124,24 @@ def train(case, steps):
     return logs
 
 
+def moved_inputs(x, random):
+    """The inputs, each number by one part in ten million."""
+    move = lambda a: (a * (1 + NOISE * random.choice([-1, 1], size=a.shape))).astype(a.dtype) if a.dtype.kind == "f" else a
+    return keras.tree.map_structure(move, x)
+
+
 def moved(model, random):
     """Each weight by one part in ten million."""
     for v in model.weights:
         if v.dtype == "float32":
             v.assign(v.numpy() * (1 + NOISE * random.choice([-1, 1], size=v.shape)).astype("float32"))
     return model
+
+
+def moved_calls(model, x):
+    """Outputs of a model and inputs that were moved, several times."""
+    random = np.random.default_rng(5)
+    return [call(moved(model, random), moved_inputs(x, random)) for _ in range(RUNS)]
 
 
 def noisy(path, case, steps):
@@ -140,7 +152,7 @@ def noisy(path, case, steps):
     for _ in range(RUNS):
         for v, value in begin:
             v.assign(value)
-        runs.append(train(Case(moved(model, random), case.x, case.y, case.weight), steps))
+        runs.append(train(Case(moved(model, random), moved_inputs(case.x, random), case.y, case.weight), steps))
     return runs
 
 
@@ -157,7 +169,7 @@ def error_of(ours, theirs):
 
 
 def close(what, ours, theirs, bound, again=None):
-    """`again` returns the outputs of a model whose weights were moved: what that makes of them is within the bound, some times."""
+    """`again` returns outputs from moved weights and inputs: some times what that makes of them is within the bound, too."""
     if len(ours) != len(theirs):
         raise Verdict("wrong", "%s: %d outputs: should be %d" % (what, len(ours), len(theirs)))
     for i, (a, b) in enumerate(zip(ours, theirs)):
@@ -267,7 +279,7 @@ def back(folder, name, x, what, right, bound):
         found = call(model, x)
     except Exception as error:
         raise Verdict("wrong", "%s in Keras: %s %s" % (what, type(error).__name__, str(error)[:300]))
-    close(what + " in Keras", found, right, bound, lambda: [call(moved(model, np.random.default_rng(5)), x)])
+    close(what + " in Keras", found, right, bound, lambda: moved_calls(model, x))
     return model
 
 
@@ -284,7 +296,7 @@ def judge(program, folder, case, train_too=True, replicas=(REPLICAS, 1)):
     steps = STEPS if case.y is not None else 0
     reply = run(program, folder, "theirs.keras", steps, replicas[0])
     right = call(case.model, case.x)
-    again = lambda: [call(moved(keras.models.load_model(folder + "/theirs.keras"), np.random.default_rng(5)), case.x)]
+    again = lambda: moved_calls(keras.models.load_model(folder + "/theirs.keras"), case.x)
     close("prediction", got(folder, "ours", len(right)), right, bound, again)
     back(folder, "ours", case.x, "the file written back", right, bound)
     if not steps:

@@ -67,6 +67,9 @@ def use_of(random, random_layers, program, shapes, name):
     value = int(random.integers(max(0, len(shapes) - 4), len(shapes)))
     kind = random.random()
     if shapes[value][0] < 0:
+        before = [k for k, use in enumerate(program["uses"]) if (use.get("layer") or {}).get("class") == "Embedding"]
+        if before and kind < 0.3:
+            return {"again": before[0], "layer": None, "in": [value]}
         return {"layer": random_layers.embedding(random, IDS), "in": [value]}
     if kind < 0.15 and len(shapes) > 1:
         other = int(random.integers(len(shapes)))
@@ -77,7 +80,8 @@ def use_of(random, random_layers, program, shapes, name):
     if kind < 0.33 and program["uses"]:
         again = int(random.integers(len(program["uses"])))
         use = program["uses"][again]
-        if (use.get("layer") or {"class": "op"})["class"] != "op":
+        like = [len(shapes[i]) == len(shapes[value]) and shapes[i][-1] == shapes[value][-1] for i in use["in"]]
+        if (use.get("layer") or {"class": "op"})["class"] not in ("op", "Embedding") and all(like):
             return dict(use, again=again, layer=None, inside=False, **{"in": [value] * len(use["in"])})
     if name == "states":
         return with_states(random, random_layers, shapes, value)
@@ -120,16 +124,14 @@ def made(spec):
 def applied(use, values, layers_made):
     import keras
     x = [values[i] for i in use["in"]]
-    if x[0].dtype != "float32" and (use.get("layer") or {}).get("class") != "Embedding":
+    layer = layers_made[use["again"]] if "again" in use else None
+    if (x[0].dtype != "float32") != ((use.get("layer") or {}).get("class", layer.__class__.__name__) == "Embedding"):
         raise ValueError("ids are for embeddings")
     if "text" in use:
         return eval(use["text"].format("x"), {"ops": keras.ops, "x": x[0]})
-    if "again" in use:
-        layer = layers_made[use["again"]]
-    elif use["layer"]["class"] == "op":
+    if layer is None and use["layer"]["class"] == "op":
         return eval("a %s b" % use["layer"]["op"], {"a": x[0], "b": x[1]})
-    else:
-        layer = made(use["layer"])
+    layer = layer or made(use["layer"])
     layers_made.append(layer)
     if use.get("inside"):
         i = keras.Input(x[0].shape[1:])
@@ -374,16 +376,18 @@ def main():
 
 
 def report(seeds, found):
-    counts, refusals = collections.Counter(), collections.Counter()
+    counts, refusals, first = collections.Counter(), collections.Counter(), {}
     for seed in seeds:
         verdict, said = found[seed]
         said = said if isinstance(said, list) else [said]
         counts[verdict] += 1
         if verdict in ("wrong", "crash"):
             print("FAILED seed %s %s: %s" % (seed, verdict, said[0]))
-        refusals.update(said if verdict == "refused" else said[1:])
+        for why in said if verdict == "refused" else said[1:]:
+            refusals[why] += 1
+            first.setdefault(why, seed)
     for why, times in refusals.most_common():
-        print("refused %3d times: %s" % (times, why))
+        print("refused %3d times, first by seed %s: %s" % (times, first[why], why))
     print("seeds %s to %s: %s; %d layers refused" % (
         seeds[0], seeds[-1], ", ".join("%d %s" % (n, v) for v, n in counts.items()), sum(refusals.values())))
     failed = counts["wrong"] + counts["crash"]

@@ -49,5 +49,7 @@ int main(int argc, char **argv)
     print_classes(LKI_KIND_REGULARIZER, "regularizer");
     print_classes(LKI_KIND_CONSTRAINT, "constraint");
     print_activations();
+    for (int i = 0; lki_operation_class_at(NULL, i); i++)
+        printf("operation %s\n", lki_operation_class_at(NULL, i));
     return 0;
 }
