@@ -112,16 +112,23 @@ static lk_status add_model(places *p, lk_model *m, const char *folder)
     return LK_OK;
 }
 
-static lk_status add_optimizer(places *p, lk_optimizer *o)
+static lk_status add_state(places *p, lk_optimizer *o, const char *folder)
 {
     const lk_variables v = lk_optimizer_variables(o);
-    LKI_TRY(add(p, lki_strdup("optimizer/vars"), NULL, o->name));
+    LKI_TRY(add(p, joined(folder, "vars"), NULL, o->name));
     for (int i = 0; i < v.count; i++) {
-        char text[40];
-        snprintf(text, sizeof text, "optimizer/vars/%d", i);
-        LKI_TRY(add(p, lki_strdup(text), v.item[i], NULL));
+        char text[24];
+        snprintf(text, sizeof text, "vars/%d", i);
+        LKI_TRY(add(p, joined(folder, text), v.item[i], NULL));
     }
     return LK_OK;
+}
+
+/* Keras stores the optimiser inside another one with it, and again by itself. */
+static lk_status add_optimizer(places *p, lk_optimizer *o)
+{
+    LKI_TRY(add_state(p, o, "optimizer/"));
+    return o->scale ? add_state(p, o->inner[0], "optimizer/inner_optimizer/") : LK_OK;
 }
 
 /* ---- writing ---- */

@@ -174,7 +174,7 @@ TEST(resampling)
             good();
             assert_true(count[1] > 450 && fabs(count[0] / count[1] - 1) < 0.15);
         }
-        assert_null(lk_dataset_rejection_resample(range(3), low_or_high, 2, initial + 1));
+        assert_null(lk_dataset_rejection_resample(range(3), low_or_high, 2, (double[]){0.9, 0.9}));
         lk_clear_error();
     }
 }

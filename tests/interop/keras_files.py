@@ -378,18 +378,27 @@ OPTIMIZERS = {
     "rmsprop": lambda: optimizers.RMSprop(0.01, 0.8, momentum=0.5, centered=True),
     "adagrad": lambda: optimizers.Adagrad(0.01, 0.2), "adadelta": lambda: optimizers.Adadelta(0.01, 0.9),
     "ftrl": lambda: optimizers.Ftrl(0.01, l1_regularization_strength=0.1, l2_regularization_strength=0.2, beta=0.1),
+    "adafactor": lambda: optimizers.Adafactor(0.05, weight_decay=0.01), "muon": lambda: optimizers.Muon(0.01, weight_decay=0.1),
+    "muon_options": lambda: optimizers.Muon(0.01, weight_decay=None, rms_rate=None, exclude_layers=["dense"], ns_steps=3),
+    "schedule_free_adamw": lambda: optimizers.ScheduleFreeAdamW(0.01, warmup_steps=3),
+    "loss_scale": lambda: optimizers.LossScaleOptimizer(optimizers.Adam(0.01), initial_scale=1024.0, dynamic_growth_steps=2),
+    "loss_scale_factor": lambda: optimizers.SGD(0.1, momentum=0.9, loss_scale_factor=64.0),
     "exponential_decay": lambda: optimizers.SGD(optimizers.schedules.ExponentialDecay(0.1, 10, 0.9, staircase=True)),
     "inverse_time_decay": lambda: optimizers.SGD(optimizers.schedules.InverseTimeDecay(0.1, 10, 0.9)),
     "polynomial_decay": lambda: optimizers.SGD(optimizers.schedules.PolynomialDecay(0.1, 10, 0.01, 2.0, cycle=True)),
     "cosine_decay": lambda: optimizers.SGD(optimizers.schedules.CosineDecay(0.1, 10, 0.1)),
     "cosine_decay_restarts": lambda: optimizers.SGD(optimizers.schedules.CosineDecayRestarts(0.1, 10, 1.5, 0.9, 0.1)),
     "piecewise_constant_decay": lambda: optimizers.SGD(optimizers.schedules.PiecewiseConstantDecay([4, 8], [0.1, 0.05, 0.01])),
+    "piecewise_constant_decay_long": lambda: optimizers.SGD(
+        optimizers.schedules.PiecewiseConstantDecay(list(range(12)), [0.1 / (i + 1) for i in range(13)])),
 }
 LOSSES = [
     losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1), losses.CategoricalCrossentropy(from_logits=True),
     losses.MeanSquaredError(), losses.MeanAbsoluteError(reduction="sum"), losses.Huber(0.5), losses.LogCosh(), losses.Hinge(),
     losses.KLDivergence(), losses.MeanAbsolutePercentageError(), losses.MeanSquaredLogarithmicError(), losses.CosineSimilarity(),
     losses.Poisson(), losses.SquaredHinge(), losses.CategoricalHinge(), "mse", "mae",
+    losses.BinaryFocalCrossentropy(apply_class_balancing=True, gamma=3.0), losses.CategoricalFocalCrossentropy(alpha=0.4),
+    losses.Dice(), losses.Dice(axis=-1), losses.Tversky(alpha=0.3, beta=0.7),
 ]
 METRICS = [  # names of their own where Keras would not tell two apart
     metrics.BinaryAccuracy(threshold=0.3), metrics.CategoricalAccuracy(name="right"), metrics.TopKCategoricalAccuracy(k=2),
@@ -397,7 +406,13 @@ METRICS = [  # names of their own where Keras would not tell two apart
     metrics.F1Score(average="macro", threshold=0.5), metrics.TruePositives(), metrics.TrueNegatives(), metrics.FalsePositives(),
     metrics.FalseNegatives(), metrics.MeanSquaredError(), metrics.RootMeanSquaredError(), metrics.MeanAbsoluteError(),
     metrics.CosineSimilarity(), metrics.CategoricalCrossentropy(from_logits=True), metrics.BinaryCrossentropy(from_logits=True),
-    metrics.KLDivergence(), "accuracy", "mae",
+    metrics.KLDivergence(), "accuracy", "mae", metrics.Precision(thresholds=[0.3, 0.6], name="precisions"),
+    metrics.Precision(top_k=2, name="precision_of_two"), metrics.AUC(thresholds=[0.2, 0.5], name="auc_at"),
+    metrics.AUC(multi_label=True, label_weights=[1.0, 2.0, 3.0], num_thresholds=20, name="auc_each"),
+    metrics.FBetaScore(average="weighted", beta=2.0), metrics.R2Score(), metrics.PearsonCorrelation(),
+    metrics.ConcordanceCorrelation(), metrics.OneHotIoU(3, [0, 2], name="iou"), metrics.OneHotMeanIoU(3, name="mean_iou"),
+    metrics.BinaryIoU([1], 0.4, name="binary_iou"), metrics.PrecisionAtRecall(0.5), metrics.RecallAtPrecision(0.3),
+    metrics.SensitivityAtSpecificity(0.4), metrics.SpecificityAtSensitivity(0.4), metrics.Accuracy(name="equal"),
 ]
 
 
@@ -596,7 +611,8 @@ def check_back(case, folder):
 def check_trained(case, folder):
     model = keras.models.load_model(folder + "/trained.keras")
     close("trained.keras", predictions(model, case.x), load(folder, "trained", len(model.outputs)))
-    before, after = (int(m.optimizer._iterations.numpy()) for m in (case.model, model))
+    inner = [getattr(m.optimizer, "inner_optimizer", m.optimizer) for m in (case.model, model)]
+    before, after = (int(o._iterations.numpy()) for o in inner)
     assert after == before + 4, "%d iterations after %d" % (after, before)
     if case.model.optimizer.built:
         assert len(model.optimizer.variables) == len(case.model.optimizer.variables), "the optimiser came without its state"
