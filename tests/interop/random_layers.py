@@ -69,6 +69,8 @@ def batch_normalization(random, shape):
 
 @maker(2)
 def layer_normalization(random, shape):
+    if 1 in shape:
+        return None  # a number without its mean is 0 or a rounding error, which nothing can compare
     axes = [-1, len(shape), 1] + ([[1, 2], [-2, -1]] if len(shape) > 1 else [])
     return of(random, "LayerNormalization", axis=axes, epsilon=(1e-2, 1e-5), center=BOOL, scale=BOOL)
 
@@ -118,9 +120,12 @@ def flatten(random, shape):
 
 @maker()
 def einsum_dense(random, shape):
-    letters = "abcde"[:len(shape)]
-    return of(random, "EinsumDense", {"equation": "...x,xy->...y", "output_shape": int(random.integers(2, 7))},
-              bias_axes=("y",), activation=SMOOTH) if letters else None
+    """Of three axes and more Keras takes those of "..." for the shape in reverse order."""
+    units, axes = int(random.integers(2, 7)), "abcd"[:len(shape)]
+    spec = {"equation": "...x,xy->...y", "output_shape": units}
+    if len(shape) > 2 or chance(random, 0.5):
+        spec = {"equation": "z%s,%sy->z%sy" % (axes, axes[-1], axes[:-1]), "output_shape": list(shape[:-1]) + [units]}
+    return of(random, "EinsumDense", spec, bias_axes=("y",), activation=SMOOTH)
 
 
 # ---- ids: [steps] ----
