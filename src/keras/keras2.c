@@ -43,6 +43,14 @@ static const struct {
     {"SeparableConv1D", "kernel_initializer", NULL},
     {"SeparableConv1D", "kernel_regularizer", NULL},
     {"SeparableConv1D", "kernel_constraint", NULL},
+    {"RandomFlip", "rng_type", NULL},
+    {"RandomRotation", "rng_type", NULL},
+    {"RandomCrop", "rng_type", NULL},
+    {"RandomZoom", "rng_type", NULL},
+    {"RandomTranslation", "rng_type", NULL},
+    {"RandomContrast", "rng_type", NULL},
+    {"RandomBrightness", "rng_type", NULL},
+    {"Dropout", "rng_type", NULL},
     {"Embedding", "input_length", NULL},
     {"Embedding", "sparse", "false"},
     {"BatchNormalization", "fused", NULL},
@@ -122,12 +130,22 @@ static void write_input(lki_json_out *o, const lki_json *config)
     lki_json_close(o, '}');
 }
 
+/* A wrapper of a function, "sparse_categorical_accuracy", is the class of that name. */
+static const char *class_of_function(const char *class_name, const char *fn)
+{
+    const bool       metric = !strcmp(class_name, "MeanMetricWrapper"), loss = !strcmp(class_name, "LossFunctionWrapper");
+    const lki_class *c =
+        fn && (metric || loss) ? lki_class_named(lki_family_of(metric ? LKI_KIND_METRIC : LKI_KIND_LOSS), fn) : NULL;
+    return c ? c->name : class_name;
+}
+
 /* An object with its config, open for more keys. */
 static void write_object(converting *c, const lki_json *v)
 {
     const char *class_name = lki_text_in(v, "class_name"), *custom = strchr(class_name, '>');
     const bool  built_in = custom && !strncmp(class_name, "Custom>", 7); /* optimisers of .h5 files */
     if (built_in) class_name = custom + 1;
+    class_name = class_of_function(class_name, lki_text_in(lki_json_get(v, "config"), "fn"));
     lki_json_open(c->out, '{');
     write_module(c->out, v);
     key_text(c->out, "class_name", class_name);
@@ -260,59 +278,89 @@ static void write_call(converting *c, const lki_json *inbound)
 static const struct tf_function {
     const char *name, *module, *class, *first, *names;
 } FUNCTIONS[] = {
-#define TF_UNARY(name, module, class) {name, module, class, "x", ""},
-#define TF_BINARY(name, class) {name, "numpy", class, "x1", "y x2"},
-#define TF_REDUCE(name, class) {name, "numpy", class, "x", "axis axis keepdims keepdims"},
-    TF_BINARY("__operators__.add", "Add") TF_BINARY("math.add", "Add") TF_BINARY("add", "Add") TF_BINARY(
-        "math.subtract", "Subtract") TF_BINARY("math.multiply", "Multiply") TF_BINARY("math.truediv", "TrueDivide")
-        TF_BINARY("math.divide", "TrueDivide") TF_BINARY("math.floordiv", "FloorDivide") TF_BINARY("math.floormod", "Mod")
-            TF_BINARY("math.pow", "Power") TF_BINARY("math.maximum", "Maximum") TF_BINARY("math.minimum", "Minimum") TF_BINARY(
-                "math.greater", "Greater") TF_BINARY("math.greater_equal", "GreaterEqual") TF_BINARY("math.less", "Less")
-                TF_BINARY("math.less_equal", "LessEqual") TF_BINARY("math.equal", "Equal") TF_BINARY(
-                    "math.not_equal", "NotEqual") TF_BINARY("__operators__.eq", "Equal") TF_BINARY("__operators__.ne", "NotEqual")
-                    TF_BINARY("math.logical_and", "LogicalAnd") TF_BINARY("math.logical_or", "LogicalOr") TF_BINARY(
-                        "math.divide_no_nan", "DivideNoNan") TF_BINARY("math.atan2", "Arctan2")
-                        TF_UNARY("math.negative", "numpy", "Negative") TF_UNARY("math.abs",
-                                                                                "numpy", "Absolute") TF_UNARY("abs",
-                                                                                                              "numpy", "Absolute")
-                            TF_UNARY("math.exp", "numpy", "Exp") TF_UNARY("math.log", "numpy", "Log") TF_UNARY(
-                                "math.log1p", "numpy", "Log1p") TF_UNARY("math.expm1", "numpy", "Expm1")
-                                TF_UNARY("math.sqrt", "numpy", "Sqrt") TF_UNARY("math.rsqrt", "math", "Rsqrt") TF_UNARY(
-                                    "math.square", "numpy",
-                                    "Square") TF_UNARY("math.reciprocal", "numpy",
-                                                       "Reciprocal") TF_UNARY("math.sin", "numpy", "Sin")
-                                    TF_UNARY("math.cos", "numpy", "Cos") TF_UNARY("math.tan", "numpy", "Tan")
-                                        TF_UNARY("math.tanh", "numpy", "Tanh") TF_UNARY("math.sigmoid", "nn", "Sigmoid") TF_UNARY(
-                                            "math.softplus",
-                                            "nn", "Softplus") TF_UNARY("math.sign", "numpy", "Sign")
-                                            TF_UNARY("math.floor", "numpy", "Floor") TF_UNARY("math.ceil", "numpy", "Ceil")
-                                                TF_UNARY("math.round", "numpy", "Round") TF_UNARY("math.erf", "math", "Erf")
-                                                    TF_UNARY("math.logical_not", "numpy", "LogicalNot") TF_UNARY(
-                                                        "math.is_nan", "numpy",
-                                                        "Isnan") TF_UNARY("math.is_finite", "numpy", "Isfinite")
-                                                        TF_UNARY("identity", "numpy", "Copy") TF_UNARY(
-                                                            "zeros_like", "numpy",
-                                                            "ZerosLike") TF_UNARY("ones_like", "numpy", "OnesLike")
-                                                            TF_UNARY("nn.relu", "nn", "Relu") TF_UNARY("nn.relu6", "nn", "Relu6")
-                                                                TF_UNARY("nn.tanh", "numpy",
-                                                                         "Tanh") TF_UNARY("nn.sigmoid", "nn", "Sigmoid")
-                                                                    TF_UNARY("nn.silu", "nn",
-                                                                             "Silu") TF_UNARY("nn.swish", "nn", "Silu")
-                                                                        TF_UNARY("nn.selu", "nn",
-                                                                                 "Selu") TF_UNARY("nn.softplus", "nn", "Softplus")
-                                                                            TF_UNARY("nn.softsign", "nn",
-                                                                                     "Softsign") TF_REDUCE("math.reduce_sum", "Sum")
-                                                                                TF_REDUCE("math.reduce_mean", "Mean") TF_REDUCE(
-                                                                                    "math.reduce_max",
-                                                                                    "Max") TF_REDUCE("math.reduce_min", "Min")
-                                                                                    TF_REDUCE("math.reduce_prod", "Prod") TF_REDUCE(
-                                                                                        "math.reduce_std", "Std")
-                                                                                        TF_REDUCE("math.reduce_variance", "Var")
-                                                                                            TF_REDUCE("math.reduce_any", "Any")
-                                                                                                TF_REDUCE("math.reduce_all", "All"){
-                                                                                                    "math.reduce_logsumexp", "math",
-                                                                                                    "Logsumexp", "x",
-                                                                                                    "axis axis keepdims keepdims"},
+#define TF_UNARY(name, module, class)                                                                                              \
+    {                                                                                                                              \
+        name, module, class, "x", ""                                                                                               \
+    }
+#define TF_BINARY(name, class)                                                                                                     \
+    {                                                                                                                              \
+        name, "numpy", class, "x1", "y x2"                                                                                         \
+    }
+#define TF_REDUCE(name, class)                                                                                                     \
+    {                                                                                                                              \
+        name, "numpy", class, "x", "axis axis keepdims keepdims"                                                                   \
+    }
+    TF_BINARY("__operators__.add", "Add"),
+    TF_BINARY("math.add", "Add"),
+    TF_BINARY("add", "Add"),
+    TF_BINARY("math.subtract", "Subtract"),
+    TF_BINARY("math.multiply", "Multiply"),
+    TF_BINARY("math.truediv", "TrueDivide"),
+    TF_BINARY("math.divide", "TrueDivide"),
+    TF_BINARY("math.floordiv", "FloorDivide"),
+    TF_BINARY("math.floormod", "Mod"),
+    TF_BINARY("math.pow", "Power"),
+    TF_BINARY("math.maximum", "Maximum"),
+    TF_BINARY("math.minimum", "Minimum"),
+    TF_BINARY("math.greater", "Greater"),
+    TF_BINARY("math.greater_equal", "GreaterEqual"),
+    TF_BINARY("math.less", "Less"),
+    TF_BINARY("math.less_equal", "LessEqual"),
+    TF_BINARY("math.equal", "Equal"),
+    TF_BINARY("math.not_equal", "NotEqual"),
+    TF_BINARY("__operators__.eq", "Equal"),
+    TF_BINARY("__operators__.ne", "NotEqual"),
+    TF_BINARY("math.logical_and", "LogicalAnd"),
+    TF_BINARY("math.logical_or", "LogicalOr"),
+    TF_BINARY("math.divide_no_nan", "DivideNoNan"),
+    TF_BINARY("math.atan2", "Arctan2"),
+    TF_UNARY("math.negative", "numpy", "Negative"),
+    TF_UNARY("math.abs", "numpy", "Absolute"),
+    TF_UNARY("abs", "numpy", "Absolute"),
+    TF_UNARY("math.exp", "numpy", "Exp"),
+    TF_UNARY("math.log", "numpy", "Log"),
+    TF_UNARY("math.log1p", "numpy", "Log1p"),
+    TF_UNARY("math.expm1", "numpy", "Expm1"),
+    TF_UNARY("math.sqrt", "numpy", "Sqrt"),
+    TF_UNARY("math.rsqrt", "math", "Rsqrt"),
+    TF_UNARY("math.square", "numpy", "Square"),
+    TF_UNARY("math.reciprocal", "numpy", "Reciprocal"),
+    TF_UNARY("math.sin", "numpy", "Sin"),
+    TF_UNARY("math.cos", "numpy", "Cos"),
+    TF_UNARY("math.tan", "numpy", "Tan"),
+    TF_UNARY("math.tanh", "numpy", "Tanh"),
+    TF_UNARY("math.sigmoid", "nn", "Sigmoid"),
+    TF_UNARY("math.softplus", "nn", "Softplus"),
+    TF_UNARY("math.sign", "numpy", "Sign"),
+    TF_UNARY("math.floor", "numpy", "Floor"),
+    TF_UNARY("math.ceil", "numpy", "Ceil"),
+    TF_UNARY("math.round", "numpy", "Round"),
+    TF_UNARY("math.erf", "math", "Erf"),
+    TF_UNARY("math.logical_not", "numpy", "LogicalNot"),
+    TF_UNARY("math.is_nan", "numpy", "Isnan"),
+    TF_UNARY("math.is_finite", "numpy", "Isfinite"),
+    TF_UNARY("identity", "numpy", "Copy"),
+    TF_UNARY("zeros_like", "numpy", "ZerosLike"),
+    TF_UNARY("ones_like", "numpy", "OnesLike"),
+    TF_UNARY("nn.relu", "nn", "Relu"),
+    TF_UNARY("nn.relu6", "nn", "Relu6"),
+    TF_UNARY("nn.tanh", "numpy", "Tanh"),
+    TF_UNARY("nn.sigmoid", "nn", "Sigmoid"),
+    TF_UNARY("nn.silu", "nn", "Silu"),
+    TF_UNARY("nn.swish", "nn", "Silu"),
+    TF_UNARY("nn.selu", "nn", "Selu"),
+    TF_UNARY("nn.softplus", "nn", "Softplus"),
+    TF_UNARY("nn.softsign", "nn", "Softsign"),
+    TF_REDUCE("math.reduce_sum", "Sum"),
+    TF_REDUCE("math.reduce_mean", "Mean"),
+    TF_REDUCE("math.reduce_max", "Max"),
+    TF_REDUCE("math.reduce_min", "Min"),
+    TF_REDUCE("math.reduce_prod", "Prod"),
+    TF_REDUCE("math.reduce_std", "Std"),
+    TF_REDUCE("math.reduce_variance", "Var"),
+    TF_REDUCE("math.reduce_any", "Any"),
+    TF_REDUCE("math.reduce_all", "All"),
+    {"math.reduce_logsumexp", "math", "Logsumexp", "x", "axis axis keepdims keepdims"},
     {"math.argmax", "numpy", "Argmax", "x", "axis axis"},
     {"math.argmin", "numpy", "Argmin", "x", "axis axis"},
     {"math.cumsum", "numpy", "Cumsum", "x", "axis axis"},

@@ -20,10 +20,11 @@ static lk_status output(const lk_layer *l, const lk_shape *in, lk_shape *out)
     int       count = 0;
     while (in[count].rank != -1)
         count++;
-    LKI_TRY(!shape               ? LK_ENOMEM
-            : count >= m->inputs && count <= 2 * m->inputs ? lki_flow_shapes(m, in, shape, false)
-                                 : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d",
-                                            lki_layer_title(l), count, m->name, m->inputs));
+    LKI_TRY(!shape ? LK_ENOMEM
+            : count >= m->inputs && count <= 2 * m->inputs
+                ? lki_flow_shapes(m, in, shape, false)
+                : lki_fail(LK_EINVAL, "layer \"%s\": %d inputs for model \"%s\", which takes %d", lki_layer_title(l), count,
+                           m->name, m->inputs));
     for (int i = 0; i < m->outputs; i++)
         out[i] = shape[m->output[i]];
     return LK_OK;

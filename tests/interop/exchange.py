@@ -12,7 +12,8 @@ interop/models) loads it, predicts, writes it back, trains it and writes it agai
     keras     Keras cannot make or run the model
 
 Training is chaotic where a model normalises noise: where a number differs by more than the bound, Keras computes it again from
-weights and inputs moved by one part in ten million, and a difference up to some times what that makes of it is right. Random layers are compared in
+weights and inputs moved by one part in ten million, and a difference up to some times what that makes of it is right. Random
+layers are compared in
 predict and are run in training; with rates set to 0, in training too."""
 import contextlib
 import json
