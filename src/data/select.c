@@ -32,7 +32,8 @@ static lk_status take_digest(lk_tuple t, void *context)
         const void    *data = lk_data(t.item[i]);
         if (!data) return lk_error_code();
         lki_sha256_add(&sum, &dtype, sizeof dtype);
-        lki_sha256_add(&sum, &shape, sizeof shape);
+        lki_sha256_add(&sum, &shape.rank, sizeof shape.rank); /* sizes after the last axis have any value */
+        lki_sha256_add(&sum, shape.dim, (size_t)shape.rank * sizeof shape.dim[0]);
         lki_sha256_add(&sum, data, lki_bytes_of(lki_shape_size(&shape), lk_dtype_bytes(dtype)));
     }
     lki_sha256_end(&sum, bytes);

@@ -208,6 +208,11 @@ TEST(others)
         GIVES(lk_dataset_scan(range(6), one(), running, NULL), 10, 11, 22, 43, 74, 115);
         lk_tensor *x = lk_tensor_from(LK_SHAPE(7), LK_I32, (int32_t[]){1, 37, 2, 37, 2, 1, 3});
         GIVES(lk_dataset_unique(lk_dataset_from_tensor_slices(LK_TUPLE(x))), 1, 37, 2, 3);
+        const lk_shape odd = {1, {2, 77, 99}}; /* sizes after the last axis mean nothing */
+        lk_dataset    *same =
+            lk_dataset_concatenate(lk_dataset_from_tensors(LK_TUPLE(lk_tensor_from(odd, LK_I32, (int32_t[]){1, 2}))),
+                                   lk_dataset_from_tensors(LK_TUPLE(lk_tensor_from(LK_SHAPE(2), LK_I32, (int32_t[]){1, 2}))));
+        GIVES(lk_dataset_unique(same), 1, 2);
         ELEMENTS(lk_dataset_unique(lk_dataset_concatenate(range(1000), range(1500))), 1500);
         assert_int_equal((int)lk_item(lk_dataset_get_single_element(lk_dataset_skip(range(5), 4)).item[0]), 4);
         assert_int_equal(lk_dataset_get_single_element(range(2)).count, 0);
