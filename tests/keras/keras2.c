@@ -147,5 +147,20 @@ TEST(functions_of_tensorflow)
     }
 }
 
+static const char *described =
+    MODEL("Functional", "\"layers\": [" INPUT("a", "[null, 3, 2]") ", " TF("math.multiply", "m", "[[\"a\", 0, 0, {\"y\": 2.0}]]")
+                            ENDS("[[\"a\", 0, 0]]", "{\"y\": [\"m\", 0, 0]}"));
+
+static int read_it(void)
+{
+    int good = 0;
+    LK_POOL {
+        good = lk_model_from_json(described) != NULL;
+    }
+    return good;
+}
+
+TEST(every_allocation_may_fail) { assert_true(check_every_allocation(read_it) > 30); }
+
 TESTS(cmocka_unit_test(layers_in_a_row), cmocka_unit_test(nodes_are_lists), cmocka_unit_test(a_state_in_the_list_of_inputs),
-      cmocka_unit_test(functions_of_tensorflow))
+      cmocka_unit_test(functions_of_tensorflow), cmocka_unit_test(every_allocation_may_fail))

@@ -102,7 +102,7 @@ static void write_end(char *to, const char *end)
     sprintf(to + strlen(to), "[\"%s\", %d, %d]", name, node, result);
 }
 
-static lk_model *model_of(const operation_case *c)
+static const char *text_of(const operation_case *c)
 {
     static char text[MOST_TEXT];
     strcpy(text, "{\"module\": \"keras\", \"class_name\": \"Functional\", \"config\": {\"name\": \"m\", \"layers\": [");
@@ -113,8 +113,13 @@ static lk_model *model_of(const operation_case *c)
     strcat(text, "], \"output_layers\": ");
     write_end(text, c->output);
     strcat(text, "}}");
-    lk_model *m = lk_model_from_json(text);
-    if (!m) fail_msg("%s: %s\n%s", c->name, lk_error(), text);
+    return text;
+}
+
+static lk_model *model_of(const operation_case *c)
+{
+    lk_model *m = lk_model_from_json(text_of(c));
+    if (!m) fail_msg("%s: %s\n%s", c->name, lk_error(), text_of(c));
     return m;
 }
 
@@ -256,5 +261,29 @@ TEST(what_would_mix_rows_is_refused)
     refused("#0$core.Unstack^{'name':'y','num':null,'axis':0}~[{'args':" X "],'kwargs':{}}]", "axis 0 is the rows");
 }
 
+/* ---- memory ---- */
+
+static const operation_case *made;
+
+static int make_it(void)
+{
+    int good = 0;
+    LK_POOL {
+        good = lk_model_from_json(text_of(made)) != NULL;
+    }
+    return good;
+}
+
+TEST(every_allocation_may_fail)
+{
+    static const char *const NAMES[] = {"einsum_three", "split", "take_table", "get_back", "operators"};
+    for (int i = 0; i < LKI_COUNT(CASES); i++)
+        for (int k = 0; k < LKI_COUNT(NAMES); k++) {
+            made = &CASES[i];
+            if (!strcmp(made->name, NAMES[k])) assert_true(check_every_allocation(make_it) > 30);
+        }
+}
+
 TESTS(cmocka_unit_test(operations_compute_what_keras_does), cmocka_unit_test(operations_are_written_as_they_came),
-      cmocka_unit_test(operations_have_the_same_bits_on_replicas), cmocka_unit_test(what_would_mix_rows_is_refused))
+      cmocka_unit_test(operations_have_the_same_bits_on_replicas), cmocka_unit_test(what_would_mix_rows_is_refused),
+      cmocka_unit_test(every_allocation_may_fail))
