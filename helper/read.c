@@ -299,18 +299,18 @@ static void read_texts(values *v)
 static bool says_bfloat16(const values *v)
 {
     static const char word[] = "bfloat16";
-    char              text[sizeof word] = "", *free_later = NULL;
+    char              said[sizeof word] = "", *free_later = NULL;
     if (v->i.kind == LKI_H5P_ATTRIBUTE || H5Aexists(v->id, "dtype") <= 0) return false;
     const hid_t attribute = H5Aopen(v->id, "dtype", H5P_DEFAULT), type = H5Aget_type(attribute), space = H5Aget_space(attribute);
     const bool  one = H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1;
     const bool  variable = one && H5Tis_variable_str(type) > 0;
-    if (variable && H5Aread(attribute, type, &free_later) >= 0 && free_later) strncpy(text, free_later, sizeof text - 1);
-    if (one && !variable && H5Tget_size(type) < sizeof text) H5Aread(attribute, type, text);
+    if (variable && H5Aread(attribute, type, &free_later) >= 0 && free_later) strncpy(said, free_later, sizeof said - 1);
+    if (one && !variable && H5Tget_size(type) < sizeof said) H5Aread(attribute, type, said);
     if (free_later) H5free_memory(free_later);
     H5Sclose(space);
     H5Tclose(type);
     H5Aclose(attribute);
-    return strcmp(text, word) == 0;
+    return strcmp(said, word) == 0;
 }
 
 /* As f32, of which they are the upper half. */

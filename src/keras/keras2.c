@@ -161,9 +161,20 @@ static void write_object(converting *c, const lki_json *v)
     lki_json_copy(c->out, build);
 }
 
+/* The metric "accuracy", which Keras 2 stores as the function it stood for; in .h5 files that may be another one. */
+static bool is_accuracy(const lki_json *v)
+{
+    const char *class_name = lki_text_in(v, "class_name"), *name = lki_text_in(lki_json_get(v, "config"), "name");
+    return class_name && name && !strcmp(class_name, "MeanMetricWrapper") && (!strcmp(name, "accuracy") || !strcmp(name, "acc"));
+}
+
 static void write_value(converting *c, const lki_json *v)
 {
     const bool list = v->type == LKI_JSON_ARRAY;
+    if (is_accuracy(v)) {
+        lki_json_text(c->out, lki_text_in(lki_json_get(v, "config"), "name"));
+        return;
+    }
     if (is_object(v) && lki_json_get(v, "config")->type == LKI_JSON_OBJECT) {
         if (lki_is_model_class(lki_text_in(v, "class_name"))) write_model(c, v, true);
         else write_object(c, v);

@@ -75,8 +75,8 @@ static lk_status add_layer(places *p, lk_layer *l, const char *folder)
     LKI_TRY(add_weights(p, l, folder));
     for (int i = 0; i < l->inner_count; i++) {
         assert(l->kind->inner_place || l->kind->inner_list);
-        char *place LKI_RELEASED = lki_layer_inner_place(l, i);
-        char *inner LKI_RELEASED = place ? lki_text_new("%s%s/", folder, place) : NULL;
+        char *within LKI_RELEASED = lki_layer_inner_place(l, i);
+        char *inner LKI_RELEASED = within ? lki_text_new("%s%s/", folder, within) : NULL;
         LKI_TRY(inner ? add_layer(p, l->inner[i], inner) : LK_ENOMEM);
     }
     return LK_OK;

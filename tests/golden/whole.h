@@ -78,9 +78,9 @@ static void compare_outputs(whole_model *w, const char *when)
     {
         const char *name = json_string_value(json_object_get(one, "array"));
         int         output;
-        char        form[64];
-        snprintf(form, sizeof form, "%s_output%%d", when);
-        if (!name || sscanf(name, form, &output) != 1) continue;
+        char        pattern[64];
+        snprintf(pattern, sizeof pattern, "%s_output%%d", when);
+        if (!name || sscanf(name, pattern, &output) != 1) continue;
         const lk_tuple all = w->model->outputs > 1 ? lk_nested(y) : LK_TUPLE(y);
         if (output >= all.count) GIVE_UP(w->c, "%s: there are %d outputs", name, all.count);
         within_bound(w->c, name, all.item[output], tensor_of(w->c, &w->results, name),
