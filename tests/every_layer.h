@@ -109,9 +109,29 @@ static inline lk_model *plain_layers(void)
     return lk_functional(LK_NODES(x), LK_NODES(lk_apply(lk_dense(2), lk_apply(lk_custom_scale(0.5), y, y))));
 }
 
+/* Pictures changed at random, in places and in colours. */
+static inline lk_model *changed_pictures(void)
+{
+    return lk_sequential(lk_resizing(5, 4, .input_shape = LK_SHAPE(4, 4, 3)), lk_random_zoom(0.1),
+                         lk_random_translation(0.1, .width_factor = 0.1), lk_random_shear(0.1), lk_random_perspective(.scale = 0.1),
+                         lk_random_erasing(.max_value = 1), lk_random_gaussian_blur(), lk_center_crop(3, 3), lk_flatten(),
+                         lk_dense(1));
+}
+
+static inline lk_model *coloured_pictures(void)
+{
+    return lk_sequential(lk_auto_contrast(1, .input_shape = LK_SHAPE(2, 3, 3)), lk_random_brightness(0.1), lk_random_contrast(0.1),
+                         lk_random_color_degeneration(0.1), lk_random_saturation(0.1), lk_random_hue(0.1, .max_value = 1),
+                         lk_random_invert(0.1, .max_value = 1), lk_random_posterization(7, .max_value = 1),
+                         lk_random_sharpness(0.1), lk_random_grayscale(),
+                         lk_random_color_jitter(0.1, .hue_factor = 0.1, .max_value = 1), lk_solarization(.max_value = 1),
+                         lk_flatten(), lk_dense(1));
+}
+
 typedef lk_model            *every_layer_fn(void);
-static every_layer_fn *const EVERY_LAYER[] = {convolutions, pictures,  other_pictures, steps,          volumes, channels_first,
-                                              sequences,    attention, cells,          more_attention, merges,  plain_layers};
+static every_layer_fn *const EVERY_LAYER[] = {
+    convolutions, pictures, other_pictures, steps,  volumes,      channels_first,   sequences,
+    attention,    cells,    more_attention, merges, plain_layers, changed_pictures, coloured_pictures};
 enum { EVERY_LAYER_MODELS = sizeof EVERY_LAYER / sizeof *EVERY_LAYER };
 
 #endif

@@ -143,6 +143,7 @@ typedef enum lk_interpolation {
     LK_BICUBIC,
     LK_LANCZOS3,
     LK_LANCZOS5,
+    LK_AREA, /* the mean of the cells that each new one covers; lk_resizing() only */
     LK_INTERPOLATION_COUNT
 } lk_interpolation;
 

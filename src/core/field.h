@@ -32,6 +32,8 @@ typedef enum lki_field_type {
                         * the list as it is, null if it is empty; with `none` the empty list, LK_AXES(), is [], and differs from no
                         * list, which is standard */
     LKI_FIELD_PAIRS,   /* lk_axes: `width` pairs, [[top, bottom], [left, right]]; or a value for each, or one for all */
+    LKI_FIELD_RANGE,  /* two lk_number, the upper end and then the lower: [lower, upper], or a number if the lower one is not given;
+                      * null where `none` and neither is given */
     LKI_FIELD_SHAPE,  /* lk_shape; -1: any size; a file may have null for it. Where `none`, it is written as null, and rank 0 too */
     LKI_FIELD_NAME,   /* const char *; the object holds a copy */
     LKI_FIELD_WORD,   /* an enum (int): words[value]; value 0 may be NULL: then its word is that of `standard` */

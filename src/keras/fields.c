@@ -103,6 +103,13 @@ WRITE(REAL)
     return LK_OK;
 }
 
+/* Whole numbers are written as integers: some of Keras' layers need them. */
+static void write_number(lki_json_out *o, double x)
+{
+    if (x == floor(x) && fabs(x) < 0x1p53) lki_json_int(o, (int64_t)x);
+    else lki_json_real(o, x);
+}
+
 READ(NUMBER)
 {
     if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
@@ -120,7 +127,7 @@ WRITE(NUMBER)
     const lk_number n = *(const lk_number *)from;
     const double    x = lki_number_or(n, f->standard);
     if ((f->none && !lki_number_given(n)) || (f->null_is_zero && x == 0)) lki_json_null(o);
-    else if (f->none && !f->real && x == floor(x) && fabs(x) < 0x1p53) lki_json_int(o, (int64_t)x);
+    else if (f->none && !f->real) write_number(o, x);
     else lki_json_real(o, x);
     return LK_OK;
 }
@@ -226,6 +233,30 @@ WRITE(PAIRS)
         write_list(o, 2, (int64_t[]){before, a.count == 2 * f->width ? a.value[at + 1] : before});
     }
     if (f->width > 1) lki_json_close(o, ']');
+    return LK_OK;
+}
+
+READ(RANGE)
+{
+    lk_number *end = to; /* the upper one, the lower one */
+    const bool pair = v->type == LKI_JSON_ARRAY && v->count == 2;
+    if (f->none && v->type == LKI_JSON_NULL) return LK_OK;
+    if (pair ? v->item[0].type != LKI_JSON_NUMBER || v->item[1].type != LKI_JSON_NUMBER : v->type != LKI_JSON_NUMBER)
+        return wrong(r, f, v, "a number or a list of two numbers");
+    end[0] = LK_NUMBER(pair ? v->item[1].number : v->number);
+    if (pair) end[1] = LK_NUMBER(v->item[0].number);
+    return LK_OK;
+}
+
+WRITE(RANGE)
+{
+    const lk_number *end = from;
+    if (f->none && !lki_number_given(end[0])) return lki_json_null(o), LK_OK;
+    if (!lki_number_given(end[1])) return write_number(o, lki_number(end[0])), LK_OK;
+    lki_json_open(o, '[');
+    write_number(o, lki_number(end[1]));
+    write_number(o, lki_number(end[0]));
+    lki_json_close(o, ']');
     return LK_OK;
 }
 
@@ -530,8 +561,9 @@ WRITE(FIXED)
 static const struct {
     lk_status (*read)(const lki_reading *r, const lki_field *f, const lki_json *v, void *to);
     lk_status (*write)(lki_json_out *o, const lki_field *f, const void *from);
-} CODECS[] = {CODEC(INT),   CODEC(COUNT), CODEC(INTEGER), CODEC(REAL), CODEC(NUMBER), CODEC(SWITCH),  CODEC(AXIS),  CODEC(AXES),
-              CODEC(PAIRS), CODEC(SHAPE), CODEC(NAME),    CODEC(WORD), CODEC(OBJECT), CODEC(OBJECTS), CODEC(ARRAY), CODEC(FIXED)};
+} CODECS[] = {CODEC(INT),  CODEC(COUNT),  CODEC(INTEGER), CODEC(REAL),  CODEC(NUMBER), CODEC(SWITCH),
+              CODEC(AXIS), CODEC(AXES),   CODEC(PAIRS),   CODEC(RANGE), CODEC(SHAPE),  CODEC(NAME),
+              CODEC(WORD), CODEC(OBJECT), CODEC(OBJECTS), CODEC(ARRAY), CODEC(FIXED)};
 
 lk_status lki_field_read(const lki_reading *r, const lki_field *f, const lki_json *v, void *args)
 {

@@ -6,17 +6,17 @@
  *     nearest             the cell whose area it lies in
  *     bilinear            first + (second - first) * share, of the two cells it is between
  *     bicubic, lanczos    a product with the matrix of all weights. Weights of cells outside of the image are 0, and those of one
- *                         result add up to 1. As in TensorFlow, bicubic places are rounded to 1 / 1024 of a cell. */
+ *                         result add up to 1. As in TensorFlow, bicubic places are rounded to 1 / 1024 of a cell.
+ *     area                such a product; the weight of a cell is the part of the new cell that it covers
+ *     antialias           such a product; where cells become fewer, weights reach as much farther. Bicubic places are exact */
 #include "layer/resize.h"
 #include "core/memory.h"
 #include "core/rounding.h"
 #include <math.h>
 
-const char *const lki_interpolation_words[LK_INTERPOLATION_COUNT] = {[LK_NEAREST] = "nearest",
-                                                                     [LK_BILINEAR] = "bilinear",
-                                                                     [LK_BICUBIC] = "bicubic",
-                                                                     [LK_LANCZOS3] = "lanczos3",
-                                                                     [LK_LANCZOS5] = "lanczos5"};
+const char *const lki_interpolation_words[LK_INTERPOLATION_COUNT] = {
+    [LK_NEAREST] = "nearest",   [LK_BILINEAR] = "bilinear", [LK_BICUBIC] = "bicubic",
+    [LK_LANCZOS3] = "lanczos3", [LK_LANCZOS5] = "lanczos5", [LK_AREA] = "area"};
 
 bool lki_interpolation_fits(const char *call, lk_interpolation interpolation)
 {
@@ -93,52 +93,80 @@ static double cubic(double x)
 
 static double weight_at(lk_interpolation interpolation, double x)
 {
+    if (interpolation == LK_BILINEAR) return fmax(0, 1 - x);
     return interpolation == LK_BICUBIC ? cubic(x) : interpolation == LK_LANCZOS3 ? lanczos(x, 3) : lanczos(x, 5);
 }
 
-/* The weights of all cells for one place; 0 for those farther away than `radius`. */
-static void weigh(float *row, int64_t cells, double at, int radius, lk_interpolation interpolation)
+/* The weights of all cells for one place, `wide` times as wide as the interpolation's; 0 for those farther away. */
+static void weigh(float *row, int64_t cells, double at, double wide, lk_interpolation interpolation)
 {
-    const int64_t from = lki_max(0, (int64_t)floor(at) - radius), to = lki_min(cells, (int64_t)ceil(at) + radius + 1);
-    double        sum = 0;
+    static const int RADIUS[] = {[LK_BILINEAR] = 1, [LK_BICUBIC] = 2, [LK_LANCZOS3] = 3, [LK_LANCZOS5] = 5};
+    const double     reach = RADIUS[interpolation] * wide;
+    const int64_t    from = lki_max(0, (int64_t)floor(at - reach)), to = lki_min(cells, (int64_t)ceil(at + reach) + 1);
+    double           sum = 0;
     for (int64_t i = from; i < to; i++)
-        sum += weight_at(interpolation, fabs((double)i - at));
+        sum += weight_at(interpolation, fabs((double)i - at) / wide);
     for (int64_t i = from; i < to; i++)
-        row[i] = (float)(weight_at(interpolation, fabs((double)i - at)) / sum);
+        row[i] = (float)(weight_at(interpolation, fabs((double)i - at) / wide) / sum);
+}
+
+/* The parts of the new cell from `low` to `high` that the cells cover. */
+static void cover(float *row, int64_t cells, float low, float high)
+{
+    for (int64_t i = (int64_t)floorf(low); i < (int64_t)ceilf(high); i++)
+        row[lki_min(i, cells - 1)] += (fminf((float)(i + 1), high) - fmaxf((float)i, low)) / (high - low);
 }
 
 /* [count, cells] */
-static lk_tensor *weights_of(int64_t cells, int64_t count, lk_interpolation interpolation)
+static lk_tensor *weights_of(int64_t cells, int64_t count, lk_interpolation interpolation, bool antialias)
 {
     LKI_NEAREST;
-    const int   radius = interpolation == LK_BICUBIC ? 2 : interpolation == LK_LANCZOS3 ? 3 : 5;
-    const float scale = (float)cells / (float)count;
-    float      *weight LKI_RELEASED = lki_zalloc(lki_bytes_of(lki_size_mul(cells, count), sizeof *weight));
+    const float  scale = (float)cells / (float)count;
+    const double wide = antialias ? fmax(1, (double)scale) : 1;
+    float       *weight LKI_RELEASED = lki_zalloc(lki_bytes_of(lki_size_mul(cells, count), sizeof *weight));
     if (!weight) return &lki_poison;
     for (int64_t i = 0; i < count; i++) {
         double at = ((double)i + 0.5) * scale - 0.5;
-        if (interpolation == LK_BICUBIC) at = floor(at) + nearbyint((at - floor(at)) * 1024) / 1024;
-        weigh(weight + i * cells, cells, at, radius, interpolation);
+        if (interpolation == LK_BICUBIC && !antialias) at = floor(at) + nearbyint((at - floor(at)) * 1024) / 1024;
+        if (interpolation == LK_AREA) cover(weight + i * cells, cells, (float)i * scale, (float)(i + 1) * scale);
+        else weigh(weight + i * cells, cells, at, wide, interpolation);
     }
     return lk_tensor_from(LK_SHAPE(count, cells), LK_F32, weight);
 }
 
 /* Along an axis in the middle: a product of the weights with [..., cells, all that follows]. */
-static lk_tensor *weighted(lk_tensor *x, int axis, int64_t count, lk_interpolation interpolation)
+static lk_tensor *weighted(lk_tensor *x, int axis, int64_t count, lk_interpolation interpolation, bool antialias)
 {
     lk_shape      y = x->shape;
     const int64_t cells = y.dim[axis], before = lki_size_product(y.dim, axis), after = lki_shape_size_from(&y, axis + 1);
     y.dim[axis] = count;
     lk_tensor *flat = lk_reshape(x, LK_SHAPE(before, cells, after));
-    return lk_reshape(lk_matmul(weights_of(cells, count, interpolation), flat), y);
+    return lk_reshape(lk_matmul(weights_of(cells, count, interpolation, antialias), flat), y);
 }
 
-lk_tensor *lki_resize(lk_tensor *x, int axis, int64_t count, lk_interpolation interpolation)
+lk_tensor *lki_resize(lk_tensor *x, int axis, int64_t count, lk_interpolation interpolation, bool antialias)
 {
     if (lki_bad(x) || x->shape.dim[axis] == count) return x;
     if (x->shape.dim[axis] < 1 || count < 1)
         return lki_refuse(LK_ESHAPE, "%lld cells cannot become %lld", (long long)x->shape.dim[axis], (long long)count);
-    return interpolation == LK_BILINEAR ? bilinear(x, axis, count)
-           : interpolation < LK_BICUBIC ? nearest(x, axis, count)
-                                        : weighted(x, axis, count, interpolation);
+    if (interpolation < LK_BILINEAR) return nearest(x, axis, count);
+    if (interpolation == LK_BILINEAR && !antialias) return bilinear(x, axis, count);
+    return weighted(x, axis, count, interpolation, antialias);
+}
+
+/* ---- the middle of a picture ---- */
+
+lk_tensor *lki_middle(lk_tensor *x, int64_t height, int64_t width)
+{
+    const int64_t *dim = x->shape.dim;
+    return lk_slice(x, LK_AXES(0, (dim[1] - height) / 2, (dim[2] - width) / 2, 0), LK_AXES(-1, height, width, -1));
+}
+
+lk_tensor *lki_middle_resized(lk_tensor *x, int64_t height, int64_t width)
+{
+    const int64_t *dim = x->shape.dim;
+    const int64_t  h = lki_max(1, lki_min(dim[1], (int64_t)((double)lki_size_mul(dim[2], height) / (double)width)));
+    const int64_t  w = lki_max(1, lki_min(dim[2], (int64_t)((double)lki_size_mul(dim[1], width) / (double)height)));
+    lk_tensor     *middle = lki_resize(lki_middle(x, h, w), 1, height, LK_BILINEAR, false);
+    return lki_resize(middle, 2, width, LK_BILINEAR, false);
 }

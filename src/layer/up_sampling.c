@@ -82,8 +82,9 @@ static lk_tensor *call(lk_layer *l, lk_tensor *x, const lki_pass *pass)
     (void)pass;
     x = lki_channels_last(a->data_format, x);
     for (int i = size.count; i >= 1 && !lki_bad(x); i--)
-        x = a->interpolation > LK_NEAREST ? lki_resize(x, i, lki_size_mul(x->shape.dim[i], size.value[i - 1]), a->interpolation)
-                                          : repeated(x, i, size.value[i - 1]);
+        x = a->interpolation > LK_NEAREST
+                ? lki_resize(x, i, lki_size_mul(x->shape.dim[i], size.value[i - 1]), a->interpolation, false)
+                : repeated(x, i, size.value[i - 1]);
     return lki_channels_back(a->data_format, x);
 }
 
@@ -106,6 +107,8 @@ static lk_layer *up_sampling_new(const char *call_name, int axes, const lki_laye
     for (int i = 0; i < axes; i++)
         if (size.value[i] > LARGEST) return lki_fail(LK_EINVAL, "%s: a size must be from 1 to %d", call_name, LARGEST), NULL;
     if (!lki_interpolation_fits(call_name, a.interpolation) || !lki_data_format_fits(call_name, a.data_format)) return NULL;
+    if (a.interpolation == LK_AREA)
+        return lki_fail(LK_EINVAL, "%s: LK_AREA does not make pictures larger; use LK_BILINEAR", call_name), NULL;
     if (axes != 2 && a.interpolation > LK_NEAREST)
         return lki_fail(LK_EINVAL, "%s: only images are interpolated; use LK_NEAREST", call_name), NULL;
     a.size = lki_axes_list(&size);

@@ -294,6 +294,19 @@ def picture_shape(random, shape):
                 {"class": "CenterCrop", "height": 2, "width": 2})
 
 
+@maker(1)
+@pictures
+def picture_values(random, shape):
+    """Ranges of one number. Keras' gradients of layers that move pixels are approximate."""
+    values = {"value_range": [-4, 4]}
+    return pick(random, of(random, "Resizing", {"height": 4, "width": 3}, antialias=BOOL, crop_to_aspect_ratio=BOOL,
+                           interpolation=("bicubic", "lanczos3", "bilinear")),
+                {"class": "RandomBrightness", "factor": [0.1, 0.1], **values},
+                {"class": "RandomContrast", "factor": [-0.2, 0.2], **values},
+                {"class": "RandomSharpness", "factor": [0.8, 0.8], **values},
+                {"class": "RandomInvert", "factor": [1, 1], **values})
+
+
 @maker()
 @pictures
 def time_distributed_rows(random, shape):

@@ -12,6 +12,8 @@
 #define L2 OBJECT("regularizers", "L2", "\"l2\": 0.01")
 #define NON_NEG "\"non_neg\""
 
+#define VALUES "\"value_range\": [-1, 1], \"data_format\": \"channels_first\", \"seed\": 7"
+#define COLORS(factor) "\"factor\": [" factor "], " VALUES
 #define COMMON "\"name\": \"mine\", \"trainable\": false, "
 #define FOR(what) "\"" what "_initializer\": " HE ", \"" what "_regularizer\": " L2 ", \"" what "_constraint\": " NON_NEG
 #define WITH_BIAS "\"use_bias\": true, " FOR("bias") ", \"activity_regularizer\": " L2 ", "
@@ -163,6 +165,43 @@ static const struct {
      COMMON
      "\"vocabulary\": [5, 7], \"idf_weights\": [0.5, 1.0], \"output_mode\": \"tf_idf\", \"max_tokens\": 6, \"num_oov_indices\": "
      "2, \"mask_token\": 0, \"oov_token\": -2, \"pad_to_max_tokens\": true, \"invert\": false"},
+    {LKI_KIND_LAYER, "Resizing",
+     COMMON "\"height\": 4, \"width\": 5, \"interpolation\": \"area\", \"crop_to_aspect_ratio\": false, "
+            "\"pad_to_aspect_ratio\": true, \"fill_mode\": \"constant\", \"fill_value\": 2.0, \"antialias\": true, "
+            "\"data_format\": \"channels_first\""},
+    {LKI_KIND_LAYER, "CenterCrop", COMMON "\"height\": 4, \"width\": 5, \"data_format\": \"channels_first\""},
+    {LKI_KIND_LAYER, "RandomZoom",
+     COMMON "\"data_format\": \"channels_first\", \"height_factor\": [-0.1, 0.3], \"width_factor\": 0.5, \"fill_mode\": \"wrap\", "
+            "\"fill_value\": 2.0, \"interpolation\": \"nearest\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomTranslation",
+     COMMON "\"data_format\": \"channels_first\", \"height_factor\": [-0.1, 0.3], \"width_factor\": 0.5, \"fill_mode\": \"wrap\", "
+            "\"fill_value\": 2.0, \"interpolation\": \"nearest\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomShear",
+     COMMON "\"data_format\": \"channels_first\", \"x_factor\": [0.1, 0.3], \"y_factor\": 0.5, \"fill_mode\": \"wrap\", "
+            "\"fill_value\": 2.0, \"interpolation\": \"nearest\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomPerspective",
+     COMMON "\"data_format\": \"channels_first\", \"factor\": [0.25, 0.5], \"scale\": 0.5, \"fill_value\": 2.0, "
+            "\"interpolation\": \"nearest\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomErasing",
+     COMMON "\"factor\": [0.25, 0.5], \"scale\": [0.25, 0.5], \"fill_value\": 2.0, \"value_range\": [-1, 1], "
+            "\"data_format\": \"channels_first\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomGaussianBlur",
+     COMMON "\"factor\": [0.25, 0.5], \"kernel_size\": [3, 5], \"sigma\": [0.25, 0.5], \"value_range\": [-1, 1], "
+            "\"data_format\": \"channels_first\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomBrightness", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomContrast", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomColorDegeneration", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomSaturation", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomHue", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomInvert", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomSharpness", COMMON COLORS("0.25, 0.5")},
+    {LKI_KIND_LAYER, "RandomPosterization", COMMON COLORS("2, 5")},
+    {LKI_KIND_LAYER, "RandomGrayscale", COMMON "\"factor\": 0.25, \"data_format\": \"channels_first\", \"seed\": 7"},
+    {LKI_KIND_LAYER, "RandomColorJitter",
+     COMMON
+     "\"brightness_factor\": 0.25, \"contrast_factor\": [0.25, 0.5], \"saturation_factor\": null, \"hue_factor\": 1, " VALUES},
+    {LKI_KIND_LAYER, "Solarization", COMMON "\"addition_factor\": [0, 0.5], \"threshold_factor\": [0.25, 0.5], " VALUES},
+    {LKI_KIND_LAYER, "AutoContrast", COMMON "\"value_range\": [-1, 1], \"data_format\": \"channels_first\""},
     {LKI_KIND_LAYER, "RandomFlip", COMMON "\"mode\": \"vertical\", \"seed\": 7"},
     {LKI_KIND_LAYER, "RandomRotation",
      COMMON
@@ -548,8 +587,8 @@ TEST(what_there_is_nothing_for_is_refused)
     refused(L, CONV("\"groups\": 2"), LK_EUNSUPPORTED, "file.keras: sample: lk_conv2d: 3 filters cannot be divided into 2 groups");
     refused(L, CONV("\"data_format\": \"channels_middle\""), LK_EUNSUPPORTED,
             "option \"data_format\" is \"channels_middle\"; there are channels_last, channels_first");
-    refused(L, OBJECT("layers", "RandomFlip", "\"data_format\": \"channels_first\""), LK_EUNSUPPORTED,
-            "option \"data_format\" is \"channels_first\"; only \"channels_last\" is supported");
+    refused(L, OBJECT("layers", "Resizing", "\"height\": 2, \"width\": 2, \"fill_mode\": \"reflect\""), LK_EUNSUPPORTED,
+            "option \"fill_mode\" is \"reflect\"; only \"constant\" is supported");
     refused(L, CONV("\"padding\": \"full\""), LK_EUNSUPPORTED, "option \"padding\" is \"full\"; there are valid, same, causal");
     refused(L, DENSE("\"lora_rank\": 4"), LK_EUNSUPPORTED, "option \"lora_rank\", which is 4, is not known");
     refused(L, DENSE("\"dtype\": \"float8\""), LK_EUNSUPPORTED,

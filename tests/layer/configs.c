@@ -10,7 +10,7 @@ TEST(refused_by_name)
         const char *said, *words;
     } LINES[] = {
         {"{\"class_name\": \"LSTM\", \"config\": {\"units\": 2, \"stateful\": true}}", "stateful"},
-        {"{\"class_name\": \"RandomFlip\", \"config\": {\"data_format\": \"channels_first\"}}", "data_format"},
+        {"{\"class_name\": \"Resizing\", \"config\": {\"height\": 2, \"width\": 2, \"fill_mode\": \"reflect\"}}", "fill_mode"},
     };
     for (int i = 0; i < LKI_COUNT(LINES); i++)
         LK_POOL {

@@ -245,22 +245,16 @@ TEST(every_allocation_may_fail)
     assert_true(check_every_allocation(make_and_call) > 10);
 }
 
+/* A file has [low, high]; a single number stands for both directions. */
 TEST(a_range_of_a_file)
 {
-    typedef struct arguments { /* as random.c has them */
-        lk_random_rotation_args ask;
-        lk_tensor              *range;
-    } arguments;
     LK_POOL {
-        const lki_class *c = &lki_random_rotation_kind.class;
-        lk_tensor       *x = pictures(1, 3, 3);
-        lk_layer        *l = lk_random_rotation(0.2, LK_NUMBER(0.2), .seed = LK_NUMBER(1)),
-                 *read = c->make(&(arguments){{.seed = LK_NUMBER(1)}, lk_cast(lk_tensor_of(LK_SHAPE(2), 0.2, 0.2), LK_F64)});
-        assert_true(same_bits(lk_layer_call(l, x, LK_ON), lk_layer_call(read, x, LK_ON)));
-        const double *range = lk_data(((const arguments *)((const char *)l + l->kind->set))->range);
-        assert_true(range[0] == 0.2 && range[1] == 0.2); /* what a file gets */
-        assert_non_null(c->make(&(arguments){{0}, lk_scalar(-0.5)}));
-        REFUSED(LK_EINVAL, !c->make(&(arguments){{0}, lk_zeros(LK_SHAPE(3), LK_F64)}), "a number, or two");
+        lk_model   *m = lk_sequential(lk_random_rotation(0.2, 0.1, .seed = 1, .input_shape = LK_SHAPE(3, 3, 2)));
+        const char *json = lk_model_to_json(m);
+        assert_non_null(strstr(json, "\"factor\": [0.1, 0.2]"));
+        assert_string_equal(lk_model_to_json(lk_model_from_json(json)), json);
+        assert_non_null(strstr(lk_model_to_json(lk_sequential(lk_random_rotation(-0.5, .input_shape = LK_SHAPE(3, 3, 2)))),
+                               "\"factor\": [-0.5, 0.5]"));
         FINE();
     }
 }
@@ -284,10 +278,10 @@ TEST(refusals)
 {
     lk_shape out;
     REFUSED(LK_EINVAL, !lk_random_flip((lk_flip)9), "lk_random_flip", "no mode 9");
-    REFUSED(LK_EINVAL, !lk_random_rotation(1.5), "lk_random_rotation", "from -1.5 to 1.5");
-    REFUSED(LK_EINVAL, !lk_random_rotation(0.1, LK_NUMBER(0.2)), "from 0.2 to 0.1");
+    REFUSED(LK_EINVAL, !lk_random_rotation(1.5), "lk_random_rotation", "factor is 1.5", "from -1 to 1");
+    REFUSED(LK_EINVAL, !lk_random_rotation(0.1, LK_NUMBER(-1.5)), "from -1.5 to 0.1");
     REFUSED(LK_EINVAL, !lk_random_rotation(0.1, .fill_mode = (lk_fill_mode)5), "no fill_mode 5");
-    REFUSED(LK_EINVAL, !lk_random_rotation(0.1, .interpolation = (lk_interpolation)3), "no interpolation 3");
+    REFUSED(LK_EINVAL, !lk_random_rotation(0.1, .interpolation = (lk_interpolation)3), "interpolation 3", "LK_BILINEAR");
     REFUSED(LK_EINVAL, !lk_random_crop(0, 3), "lk_random_crop", "height is 0");
     REFUSED(LK_ESHAPE, row_after(lk_random_flip(), LK_SHAPE(3, 4), &out) != LK_OK, "random_flip", "[height, width, channels]");
     REFUSED(LK_ESHAPE, row_after(lk_random_crop(2, 2), LK_SHAPE(0, 4, 1), &out) != LK_OK, "at least one pixel");

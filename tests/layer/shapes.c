@@ -63,7 +63,7 @@ TEST(layers_that_cannot_be)
         REFUSED(LK_EINVAL, !lk_cropping2d(LK_AXES(1, 1, 1, -1)), "lk_cropping2d", "0 or more");
         REFUSED(LK_EINVAL, !lk_up_sampling2d(LK_AXES(0)), "lk_up_sampling2d", "1 or more");
         REFUSED(LK_EINVAL, !lk_up_sampling2d(LK_AXES(1, 2, 3)), "one or two");
-        REFUSED(LK_EINVAL, !lk_up_sampling2d(.interpolation = (lk_interpolation)6), "no interpolation 6");
+        REFUSED(LK_EINVAL, !lk_up_sampling2d(.interpolation = (lk_interpolation)7), "no interpolation 7");
         REFUSED(LK_EINVAL, !lk_activation_layer(), "lk_activation_layer", "missing");
         REFUSED(LK_EINVAL, !lk_activation_layer((lk_activation)77), "no activation 77");
         REFUSED(LK_EINVAL, !lk_relu_layer(LK_NUMBER(-1)), "lk_relu_layer", "max_value is -1");
