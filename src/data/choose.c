@@ -19,7 +19,7 @@ static uint64_t word_of(uint64_t key, uint64_t counter, uint64_t number)
     return (uint64_t)block.word[pair + 1] << 32 | block.word[pair];
 }
 
-double lki_draw(uint64_t key, uint64_t counter, uint64_t number) { return (double)(word_of(key, counter, number) >> 11) * 0x1p-53; }
+double lki_chance(uint64_t key, uint64_t counter, uint64_t number) { return (double)(word_of(key, counter, number) >> 11) * 0x1p-53; }
 
 bool lki_seed_fits(const char *call, lk_number seed)
 {
@@ -92,7 +92,7 @@ static int draw_one(lki_cursor *c)
     int                last = -1;
     for (int i = 0; i < n->count; i++)
         if (n->stops || !c->input[i]->ended) all += n->weight[i], last = n->weight[i] > 0 ? i : last;
-    double at = lki_draw(lki_seed_of(c, n->seed, n->base.ops->name), counter_of(c), st->draws++) * all;
+    double at = lki_chance(lki_seed_of(c, n->seed, n->base.ops->name), counter_of(c), st->draws++) * all;
     for (int i = 0; i < n->count && last >= 0; i++) {
         if (!n->stops && c->input[i]->ended) continue;
         if (n->weight[i] > 0 && at < n->weight[i]) return i;

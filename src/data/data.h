@@ -299,7 +299,7 @@ lk_dataset *lki_map_with(lk_dataset *d, lk_fn fn, void *object, int parallel);
 void lki_agree_on_batches(lk_dataset *d, int count);
 
 /* A number in [0, 1) that depends on these only. */
-double lki_draw(uint64_t key, uint64_t counter, uint64_t number);
+double lki_chance(uint64_t key, uint64_t counter, uint64_t number);
 
 /* The seed that was given, or the pipeline's; false and an error if it is not an integer from 0 to 2^53. */
 bool     lki_seed_fits(const char *call, lk_number seed);

@@ -301,7 +301,7 @@ static bool accepts(const lki_cursor *c, int64_t class)
     for (int i = 0; i < n->classes; i++)
         most = fmax(most, ratio_of(n, st, i));
     return most > 0 &&
-           lki_draw(lki_seed_of(c, n->seed, n->base.ops->name), counter, st->elements) * most < ratio_of(n, st, (int)class);
+           lki_chance(lki_seed_of(c, n->seed, n->base.ops->name), counter, st->elements) * most < ratio_of(n, st, (int)class);
 }
 
 /* The class before the element, which stays the caller's. */
