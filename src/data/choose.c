@@ -19,7 +19,10 @@ static uint64_t word_of(uint64_t key, uint64_t counter, uint64_t number)
     return (uint64_t)block.word[pair + 1] << 32 | block.word[pair];
 }
 
-double lki_chance(uint64_t key, uint64_t counter, uint64_t number) { return (double)(word_of(key, counter, number) >> 11) * 0x1p-53; }
+double lki_chance(uint64_t key, uint64_t counter, uint64_t number)
+{
+    return (double)(word_of(key, counter, number) >> 11) * 0x1p-53;
+}
 
 bool lki_seed_fits(const char *call, lk_number seed)
 {

@@ -24,6 +24,7 @@ DETECTION = "boxes of objects, which no dataset here has"
 COMPLEX = "complex numbers, which tensors here cannot hold"
 ALGEBRA = "linear algebra of whole matrices"
 SIZE = "the shape of its result depends on values"
+LATER = "not built yet"
 MIXES = "it moves or mixes rows of the batch"
 INTEGERS = "bits and divisors of integers"
 CONSTANT = "it has no tensor as operand, so that no graph of a model has it"
@@ -36,15 +37,21 @@ REASONS = {
         TEXT: "StringLookup TextVectorization",
         "code of another framework": "TFSMLayer JaxLayer FlaxLayer TorchModuleWrapper",
         DETECTION: "MaxNumBoundingBoxes",
+        MIXES: "MixUp CutMix",
+        LATER: "AugMix ContrastLimitedAdaptiveHistogramEqualization ConvLSTM1D ConvLSTM2D ConvLSTM3D Equalization HashedCrossing "
+               "Hashing MelSpectrogram RandAugment RandomElasticTransform ReversibleEmbedding STFTSpectrogram",
     },
     "losses": {BASE: "Loss"},
     "metrics": {BASE: "Metric", CODE: "MeanMetricWrapper"},
-    "optimizers": {BASE: "Optimizer OptimizerMap"},
+    "optimizers": {
+        BASE: "Optimizer OptimizerMap",
+        "made in C only: a file does not say which variables it is for": "MultiOptimizer",
+    },
     "schedules": {BASE: "LearningRateSchedule"},
-    "initializers": {BASE: "Initializer"},
+    "initializers": {BASE: "Initializer", LATER: "STFT"},
     "regularizers": {BASE: "Regularizer"},
     "constraints": {BASE: "Constraint"},
-    "activations": {},
+    "activations": {"its word has no number to compare with; lk_threshold() has": "threshold"},
     "callbacks": {
         BASE: "Callback CallbackList",
         "a format of checkpoints of another framework": "OrbaxCheckpoint",
