@@ -25,6 +25,7 @@ COMPLEX = "complex numbers, which tensors here cannot hold"
 ALGEBRA = "linear algebra of whole matrices"
 SIZE = "the shape of its result depends on values"
 MIXES = "it moves or mixes rows of the batch"
+PICTURES = "a rare change of pictures"
 INTEGERS = "bits and divisors of integers"
 CONSTANT = "it has no tensor as operand, so that no graph of a model has it"
 NAMES = "a nan-aware form; a network's values have no nan"
@@ -36,6 +37,8 @@ REASONS = {
         TEXT: "StringLookup TextVectorization",
         "code of another framework": "TFSMLayer JaxLayer FlaxLayer TorchModuleWrapper",
         DETECTION: "MaxNumBoundingBoxes",
+        MIXES: "MixUp CutMix Equalization",
+        PICTURES: "RandAugment AugMix RandomElasticTransform ContrastLimitedAdaptiveHistogramEqualization",
     },
     "losses": {BASE: "Loss"},
     "metrics": {BASE: "Metric", CODE: "MeanMetricWrapper"},
