@@ -1,7 +1,7 @@
 /* Layers that change the colours of pictures at random while training: brightness, contrast, saturation and the like; and
  * AutoContrast, which does so always, and not at random. */
 #include "layer/picture.h"
-#include <string.h>
+#include <math.h>
 
 typedef struct color {
     lk_layer             layer;
@@ -146,7 +146,7 @@ static lk_layer *color_new(const recipe *r, const lki_layer_kind *kind, lk_rando
     if (r == &INVERT && !lki_number_given(a.factor)) a.factor = LK_NUMBER(1);
     if (!lki_range_of(r->call, "factor", a.factor, a.low, r->limits, &factor)) return NULL;
     if (r == &POSTERIZATION &&
-        (factor.low != (int)factor.low || factor.high != (int)factor.high || factor.low < 1 || factor.high > 8))
+        !(factor.low >= 1 && factor.high <= 8 && factor.low == floor(factor.low) && factor.high == floor(factor.high)))
         return lki_fail(LK_EINVAL, "%s: bits from %g to %g; they must be whole numbers from 1 to 8", r->call, factor.low,
                         factor.high),
                NULL;

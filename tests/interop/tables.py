@@ -37,9 +37,9 @@ REASONS = {
         TEXT: "StringLookup TextVectorization",
         "code of another framework": "TFSMLayer JaxLayer FlaxLayer TorchModuleWrapper",
         DETECTION: "MaxNumBoundingBoxes",
-        MIXES: "MixUp CutMix",
-        LATER: "AugMix ContrastLimitedAdaptiveHistogramEqualization ConvLSTM1D ConvLSTM2D ConvLSTM3D Equalization HashedCrossing "
-               "Hashing MelSpectrogram RandAugment RandomElasticTransform ReversibleEmbedding STFTSpectrogram",
+        MIXES: "MixUp CutMix Equalization",
+        LATER: "AugMix ContrastLimitedAdaptiveHistogramEqualization ConvLSTM1D ConvLSTM2D ConvLSTM3D HashedCrossing Hashing "
+               "MelSpectrogram RandAugment RandomElasticTransform ReversibleEmbedding STFTSpectrogram",
     },
     "losses": {BASE: "Loss"},
     "metrics": {BASE: "Metric", CODE: "MeanMetricWrapper"},

@@ -234,6 +234,23 @@ TEST(the_same_bits_on_replicas)
     same_on_replicas("colours", colouring, plain_sgd, LK_SHAPE(3, 4, 3));
 }
 
+static int make_and_call(void)
+{
+    int ok = 0;
+    LK_POOL {
+        lk_model  *a = moving(), *b = colouring();
+        lk_tensor *x = lk_ones(LK_SHAPE(1, 4, 4, 3), LK_F32);
+        ok = a && b && !lk_poisoned(lk_model_call(a, x, .training = LK_ON)) && !lk_poisoned(lk_model_call(b, x, .training = LK_ON));
+    }
+    return ok;
+}
+
+TEST(every_allocation_may_fail)
+{
+    make_and_call(); /* what is made once in a process */
+    assert_true(check_every_allocation(make_and_call) > 10);
+}
+
 /* ---- rows and mistakes ---- */
 
 TEST(rows_of_known_and_unknown_sizes)
@@ -299,5 +316,5 @@ TESTS(cmocka_unit_test(as_in_keras), cmocka_unit_test(compiled_to_the_same_bits)
       cmocka_unit_test(factors_are_drawn_evenly), cmocka_unit_test(chances_are_as_said), cmocka_unit_test(shears_both_ways),
       cmocka_unit_test(perspectives_are_projections), cmocka_unit_test(erases_rectangles),
       cmocka_unit_test(solarizes_above_a_threshold), cmocka_unit_test(the_same_bits_on_replicas),
-      cmocka_unit_test(rows_of_known_and_unknown_sizes), cmocka_unit_test(rows_that_do_not_fit),
-      cmocka_unit_test(layers_that_cannot_be), cmocka_unit_test(as_keras_says_it))
+      cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(rows_of_known_and_unknown_sizes),
+      cmocka_unit_test(rows_that_do_not_fit), cmocka_unit_test(layers_that_cannot_be), cmocka_unit_test(as_keras_says_it))
