@@ -128,10 +128,18 @@ static inline lk_model *coloured_pictures(void)
                          lk_flatten(), lk_dense(1));
 }
 
+static inline lk_model *features(void)
+{
+    lk_tensor *boundaries = lk_tensor_from(LK_SHAPE(2), LK_F32, ((const float[]){-0.5f, 0.5f}));
+    lk_tensor *vocabulary = lk_tensor_from(LK_SHAPE(2), LK_I64, ((const int64_t[]){0, 2}));
+    return lk_sequential(lk_discretization(boundaries, .input_shape = LK_SHAPE(3)), lk_integer_lookup(vocabulary),
+                         lk_category_encoding(4), lk_dense(2));
+}
+
 typedef lk_model            *every_layer_fn(void);
 static every_layer_fn *const EVERY_LAYER[] = {
-    convolutions, pictures, other_pictures, steps,  volumes,      channels_first,   sequences,
-    attention,    cells,    more_attention, merges, plain_layers, changed_pictures, coloured_pictures};
+    convolutions, pictures,       other_pictures, steps,        volumes,          channels_first,    sequences, attention,
+    cells,        more_attention, merges,         plain_layers, changed_pictures, coloured_pictures, features};
 enum { EVERY_LAYER_MODELS = sizeof EVERY_LAYER / sizeof *EVERY_LAYER };
 
 #endif
