@@ -1,7 +1,7 @@
 """Random layers and options, for random_models.py: each maker looks at the shape of a row and returns what a layer is made with.
 
-Left out is AdaptiveMaxPooling, whose gradient in TensorFlow 2.21 reads memory that nothing was written to, so that it is another one
-at each call.
+Left out is AdaptiveMaxPooling: its gradient in TensorFlow 2.21 reads memory that nothing was written to, and differs from call to
+call.
 
 A maker is a function of (random, shape) that returns {"class": ..., option: value, ...}, all of it plain JSON, or None where the
 shape does not suit. A new layer of Keras gets a line here."""
