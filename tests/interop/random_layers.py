@@ -185,7 +185,9 @@ def recurrent(random, shape):
 @maker(2)
 @sequences
 def bidirectional(random, shape):
+    """Not unrolled: with a mask, Keras then sets other steps of the backward outputs to 0 than in a loop."""
     inner = recurrent_spec(random)
+    inner.pop("unroll", None)
     return of(random, "Bidirectional", {"layer": inner}, merge_mode=("concat", "sum", "ave", "mul"))
 
 
