@@ -18,6 +18,7 @@ import time
 SMALL = {"ConvNeXtTiny": 32, "DenseNet121": 32, "EfficientNetB0": 32, "EfficientNetV2B0": 32, "InceptionResNetV2": 75,
          "InceptionV3": 75, "MobileNet": 32, "MobileNetV2": 32, "MobileNetV3Small": 32, "NASNetMobile": 32, "ResNet50": 32,
          "ResNet50V2": 32, "VGG16": 32, "Xception": 71}
+SMALL_IMAGENET = ("ConvNeXtTiny", "EfficientNetB0")
 PREPARED = ("ConvNeXt", "EfficientNet", "MobileNetV3")  # build other layers for weights="imagenet", or have include_preprocessing
 ROWS, CLASSES, BOUND = 2, 10, 1e-4
 
@@ -96,7 +97,7 @@ def names_of(arguments):
     import keras
     found = [n for n in dir(keras.applications) if inspect.isfunction(getattr(keras.applications, n)) and n[0].isupper()]
     found = [n for n in found if n in SMALL or not arguments.small]
-    found += [n + "/imagenet" for n in found if n.startswith(PREPARED)]
+    found += [n + "/imagenet" for n in found if n.startswith(PREPARED) and (n in SMALL_IMAGENET or not arguments.small)]
     return [n for n in sorted(found) if not arguments.only or arguments.only in n]
 
 
