@@ -142,7 +142,8 @@ static int place_of(const lk_layer *l, const char *name, lk_node *const *in)
     const char *const *list = l->kind->arguments;
     for (int i = 0; list && name && list[i]; i++) {
         if (strcmp(list[i], name)) continue;
-        for (; !list[i + 1] && i < LKI_MOST_INPUTS - 1 && in[i];)
+        const bool last = !list[i + 1];
+        while (last && i < LKI_MOST_INPUTS - 1 && in[i])
             i++;
         return i;
     }
