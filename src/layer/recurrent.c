@@ -201,13 +201,13 @@ lk_tensor *lki_cell_run(const lk_layer *cell, const lki_sequences *s, const lki_
     {                                                                                                                              \
         .name = name_, .type = LKI_FIELD_FIXED, .literal = "false", .none = true                                                   \
     }
-#define BEFORE                                                                                                                     \
+#define STEPS                                                                                                                      \
     LKI_LAYER_FIELDS(lk_recurrent_args), LKI_FIELD(SWITCH, lk_recurrent_args, return_sequences),                                   \
         LKI_FIELD(SWITCH, lk_recurrent_args, return_state), LKI_FIELD(SWITCH, lk_recurrent_args, go_backwards),                    \
         LKI_FIXED("stateful", "false"), ANY_WAY("unroll"), LKI_FIELD(SWITCH, lk_recurrent_args, zero_output_for_mask),             \
         LKI_FIELD(INT, lk_recurrent_args, units, .required = true), LKI_ACTIVATION_FIELD(lk_recurrent_args, activation, LK_TANH)
 #define GATES LKI_ACTIVATION_FIELD(lk_recurrent_args, recurrent_activation, LK_SIGMOID)
-#define BEHIND                                                                                                                     \
+#define WEIGHTS                                                                                                                    \
     LKI_FIELD(SWITCH, lk_recurrent_args, use_bias, .standard = 1),                                                                 \
         LKI_INITIALIZER_FIELD(lk_recurrent_args, kernel_initializer, "GlorotUniform"),                                             \
         LKI_INITIALIZER_FIELD(lk_recurrent_args, recurrent_initializer, "Orthogonal"),                                             \
@@ -222,16 +222,16 @@ lk_tensor *lki_cell_run(const lk_layer *cell, const lki_sequences *s, const lki_
 #define FORGET LKI_FIELD(SWITCH, lk_recurrent_args, unit_forget_bias, .standard = 1)
 #define RESET LKI_FIELD(SWITCH, lk_recurrent_args, reset_after, .standard = 1)
 
-static const lki_field LSTM_FIELDS[] = {BEFORE, GATES, BEHIND, LAST, FORGET};
-static const lki_field GRU_FIELDS[] = {BEFORE, GATES, BEHIND, LAST, RESET};
-static const lki_field SIMPLE_FIELDS[] = {BEFORE, BEHIND, LAST};
+static const lki_field LSTM_FIELDS[] = {STEPS, GATES, WEIGHTS, LAST, FORGET};
+static const lki_field GRU_FIELDS[] = {STEPS, GATES, WEIGHTS, LAST, RESET};
+static const lki_field SIMPLE_FIELDS[] = {STEPS, WEIGHTS, LAST};
 
-#define CELL_BEFORE                                                                                                                \
+#define CELL_FIRST                                                                                                                 \
     LKI_LAYER_FIELDS(lk_recurrent_args), LKI_FIELD(INT, lk_recurrent_args, units, .required = true),                               \
         LKI_ACTIVATION_FIELD(lk_recurrent_args, activation, LK_TANH)
-static const lki_field LSTM_CELL_FIELDS[] = {CELL_BEFORE, GATES, BEHIND, FORGET};
-static const lki_field GRU_CELL_FIELDS[] = {CELL_BEFORE, GATES, BEHIND, RESET};
-static const lki_field SIMPLE_CELL_FIELDS[] = {CELL_BEFORE, BEHIND};
+static const lki_field LSTM_CELL_FIELDS[] = {CELL_FIRST, GATES, WEIGHTS, FORGET};
+static const lki_field GRU_CELL_FIELDS[] = {CELL_FIRST, GATES, WEIGHTS, RESET};
+static const lki_field SIMPLE_CELL_FIELDS[] = {CELL_FIRST, WEIGHTS};
 
 static void *make_lstm(const void *args) { return lk_lstm_kw(*(const lk_recurrent_args *)args); }
 static void *make_gru(const void *args) { return lk_gru_kw(*(const lk_recurrent_args *)args); }

@@ -48,19 +48,19 @@ static bool overlap_of(const char *call, const lk_loss_args *a, overlap *o)
 {
     const lki_axes given = lki_axes_of(a->axis);
     const int      rank = a->predictions->shape.rank;
-    lki_axes       behind = {0};
+    lki_axes       inner = {0};
     o->rows = !given.count;
     for (int i = 0; i < given.count; i++) {
         const int64_t axis = given.value[i] + (given.value[i] < 0 ? rank : 0);
         if (axis < 0 || axis >= rank)
             return lki_fail(LK_EINVAL, "%s: axis is %lld; predictions have %d axes", call, (long long)given.value[i], rank), false;
         if (axis == 0) o->rows = true;
-        else behind.value[behind.count++] = axis;
+        else inner.value[inner.count++] = axis;
     }
     for (int i = 1; i < rank && !given.count; i++)
-        behind.value[behind.count++] = i;
-    o->axes = behind.count ? lki_axes_list(&behind) : 0;
-    o->like = behind.count ? lk_reduce_sum(a->predictions, .axis = o->axes) : a->predictions;
+        inner.value[inner.count++] = i;
+    o->axes = inner.count ? lki_axes_list(&inner) : 0;
+    o->like = inner.count ? lk_reduce_sum(a->predictions, .axis = o->axes) : a->predictions;
     return !lki_bad(o->like);
 }
 

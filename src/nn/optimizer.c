@@ -195,11 +195,11 @@ static lk_status make_anew(lk_variable **held)
     const lk_variable *v = *held;
     if (!v) return LK_OK;
     const void  *value = lki_variable_values(v);
-    lk_variable *anew =
+    lk_variable *made =
         value ? lki_variable_new(v->name, &v->shape, v->dtype, lki_element_get(v->dtype, value, 0), v->trainable) : NULL;
-    if (!anew) return lk_failed() ? lk_error_code() : LK_ENOMEM;
+    if (!made) return lk_failed() ? lk_error_code() : LK_ENOMEM;
     lki_drop(*held);
-    *held = lki_retain(anew);
+    *held = lki_retain(made);
     return LK_OK;
 }
 
